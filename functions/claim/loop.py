@@ -1,0 +1,71 @@
+"""The loop: rounds until its time is up or a newer run has taken over."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from functions.claim.claim import RUN, Claimer
+from functions.core.errors import Unavailable
+from functions.store.claim import start_run
+
+OUTAGE_PAUSE_SECONDS = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """What a run did: counts per channel, and why it ended."""
+
+    ended: str = "time"
+    rounds: int = 0
+    undispatched: int = 0
+    outages: int = 0
+    claimed: Counter[str] = field(default_factory=Counter[str])
+
+
+def run_loop(
+    claimer: Claimer,
+    *,
+    seconds: float,
+    idle_seconds: float,
+    report: Callable[[Counter[str]], None],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Summary:
+    """Run rounds for ``seconds``; ``report`` gets the counts per channel about once a minute.
+
+    A newer run raises the generation and this one ends after its round, so that schedules may
+    overlap without a hole and without two busy loops. An unreachable database is waited for: its
+    return is when claiming matters most.
+    """
+    summary = Summary()
+    ends_at, report_at = clock() + seconds, clock()
+    generation: int | None = None
+    unreported = Counter[str]()
+    while clock() < ends_at:
+        try:
+            if generation is None:
+                generation = start_run(claimer.database, name=RUN)
+            done = claimer.round()
+        except Unavailable:
+            summary.outages += 1
+            sleep(OUTAGE_PAUSE_SECONDS)
+            continue
+        summary.rounds += 1
+        summary.undispatched += done.undispatched
+        summary.claimed.update(done.claimed)
+        unreported.update(done.claimed)
+        if clock() >= report_at:
+            report(unreported)
+            unreported, report_at = Counter[str](), clock() + REPORT_SECONDS
+        if done.generation > generation:
+            summary.ended = "newer_run"
+            break
+        if done.was_idle:
+            sleep(idle_seconds)
+    report(unreported)
+    return summary
+
+
+REPORT_SECONDS = 20.0
+"""Between heartbeats: well inside the minute that the alarm looks at."""

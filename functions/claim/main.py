@@ -1,0 +1,58 @@
+"""Claim: trigger a schedule each minute, output a summary; one loop that outlives the minute.
+
+A failure ends this run; the next minute's starts over, and what was leased but not queued is taken
+back by the sweep. Deployment and ``sendoff up`` start the first run at once.
+"""
+
+import dataclasses
+import os
+from collections import Counter
+from typing import Any
+
+from functions.claim.claim import Claimer
+from functions.claim.loop import run_loop
+from functions.claim.settings import Settings
+from functions.runtime.credentials import Vault
+from functions.runtime.observability import emit_metrics, logger_for
+from functions.runtime.queue import Queues, client
+from functions.runtime.settings import load
+from functions.store.connection import Database, connector
+
+END_SECONDS = 5.0
+"""Kept of the invocation, so that a run ends by itself and says so."""
+
+settings = load(Settings, os.environ)
+logger = logger_for(settings)
+vault = Vault(os.environ)
+database = Database(
+    connector(lambda: vault.database_login(settings), application_name="sendoff-claim")
+)
+queues = Queues(
+    client(),
+    {
+        "email": settings.email_queue_url,
+        "sms": settings.sms_queue_url,
+        "push": settings.push_queue_url,
+        "webhook": settings.webhook_queue_url,
+    },
+)
+
+
+def report(claimed: Counter[str]) -> None:
+    emit_metrics({"ClaimHeartbeat": 1})
+    for channel, count in claimed.items():
+        emit_metrics({"ClaimedCount": count}, channel=channel)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    summary = run_loop(
+        Claimer(database=database, queues=queues, leased_by=context.aws_request_id),
+        seconds=min(
+            settings.run_seconds, context.get_remaining_time_in_millis() / 1000 - END_SECONDS
+        ),
+        idle_seconds=settings.idle_seconds,
+        report=report,
+    )
+    answer = dataclasses.asdict(summary)
+    logger.info("Claimed", extra=answer)
+    return answer

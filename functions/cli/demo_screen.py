@@ -1,0 +1,162 @@
+"""What the demo shows: progress while it waits, and a table of what was expected and seen."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from functions.cli.demo_expectation import Expectation
+from functions.cli.demo_verdict import Seen
+from functions.core.states import FINAL, HELD, Status
+
+LINE_SECONDS = 5.0
+"""Least time between two plain lines."""
+OFFENDERS_SHOWN = 10
+_ENDED = FINAL | HELD
+
+
+def ended(counts: Mapping[str, int]) -> int:
+    """Return how many of the notifications counted by status are FINAL or HELD."""
+    return sum(number for status, number in counts.items() if status in _ENDED)
+
+
+def waiting_for(counts: Mapping[str, int], *, silent: int) -> str:
+    """Return in words what the open notifications counted by status wait for."""
+    submitted = counts.get(Status.SUBMITTED, 0)
+    unsent = sum(counts.values()) - ended(counts) - submitted
+    parts = [f"{unsent} to send or to try again"] if unsent else []
+    if submitted > silent or (submitted and unsent):
+        parts.append(f"{submitted} sent, waiting for a report")
+    elif submitted:
+        parts.append(
+            f"{submitted} silent: unconfirmed after the cutoff of 30 s, closed once a minute"
+        )
+    return " · ".join(parts) or "done"
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Progress as a bar on a terminal, as a line every few seconds anywhere else."""
+
+    console: Console
+    total: int
+    silent: int
+    """How many never report, by design."""
+    _bar: Progress | None = None
+    _begun_at: float = field(default_factory=time.monotonic)
+    _said_at: float = float("-inf")
+    _said: str = ""
+
+    def show(self, counts: Mapping[str, int]) -> None:
+        done, words = ended(counts), waiting_for(counts, silent=self.silent)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, words=words)
+            return
+        self._line(f"{done} of {self.total} · {words}")
+
+    def lost(self, what: str) -> None:
+        """Say that the stack did not answer and is asked again."""
+        words = f"no answer ({what}); asking again"
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], words=words)
+            return
+        self._line(words)
+
+    def _line(self, words: str) -> None:
+        now = time.monotonic()
+        if words != self._said and now - self._said_at >= LINE_SECONDS:
+            self._said, self._said_at = words, now
+            self.console.out(f"{now - self._begun_at:5.0f} s  {words}", highlight=False)
+
+
+@contextmanager
+def waiting(console: Console, *, total: int, silent: int) -> Generator[Waiting]:
+    if not console.is_terminal:
+        yield Waiting(console, total, silent)
+        return
+    columns = (
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[words]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        bar.add_task("", total=total, words="")
+        yield Waiting(console, total, silent, bar)
+
+
+def show_table(console: Console, seen: Sequence[Seen]) -> None:
+    """Print a row per channel, behaviour and expected end."""
+    table = Table(title="Expected and seen", title_justify="left", pad_edge=False)
+    for name in ("channel", "behaviour", "items", "expected", "seen", "effects", "seen", ""):
+        is_number = name in ("items", "effects") or len(table.columns) == 6
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
+    rows: defaultdict[tuple[str, str, Expectation], list[Seen]] = defaultdict(list)
+    for one in seen:
+        rows[one.item.channel, one.item.kind, one.item.expected].append(one)
+    order = list(dict.fromkeys(one.item.channel for one in seen))
+    last = ""
+    for (channel, kind, expected), group in sorted(
+        rows.items(), key=lambda row: (order.index(row[0][0]), row[0][1], row[0][2].status)
+    ):
+        if last and channel != last:
+            table.add_section()
+        last = channel
+        statuses = Counter(one.status for one in group)
+        is_right = not any(one.faults for one in group)
+        table.add_row(
+            channel,
+            kind,
+            str(len(group)),
+            expected.status + (" + suppression" if expected.is_suppressed else ""),
+            ", ".join(
+                status if number == len(group) else f"{number} {status}"
+                for status, number in statuses.most_common()
+            ),
+            str(expected.effects * len(group)),
+            str(sum(one.effects for one in group)),
+            "[green]ok[/green]" if is_right else "[red]no[/red]",
+        )
+    console.print(table)
+
+
+def show_offenders(console: Console, seen: Sequence[Seen]) -> None:
+    """Name the first few that did not end as expected."""
+    offenders = [one for one in seen if one.faults]
+    for one in offenders[:OFFENDERS_SHOWN]:
+        console.print(
+            f"{one.item.id}  {one.item.channel} {one.item.recipient}: {'; '.join(one.faults)}",
+            style="red",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    if len(offenders) > OFFENDERS_SHOWN:
+        console.print(f"… and {len(offenders) - OFFENDERS_SHOWN} more", style="red")
+
+
+def summary(seen: Sequence[Seen], *, accepted_at: datetime) -> str:
+    """Return how many are right, and the seconds from accept to the last final state."""
+    right = sum(not one.faults for one in seen)
+    effects = sum(one.effects for one in seen)
+    expected = sum(one.item.expected.effects for one in seen)
+    lines = [f"{right} of {len(seen)} as expected; {effects} effects, {expected} expected."]
+    last = _seconds(seen, accepted_at)
+    if last is not None:
+        lines.append(f"From accept to the last final state: {last:.1f} s.")
+    confirmed = [one for one in seen if one.item.expected.status != Status.UNCONFIRMED]
+    sooner = _seconds(confirmed, accepted_at)
+    if sooner is not None and len(confirmed) < len(seen):
+        lines.append(f"Without the silent ones, which wait for the cutoff: {sooner:.1f} s.")
+    return "\n".join(lines)
+
+
+def _seconds(seen: Sequence[Seen], accepted_at: datetime) -> float | None:
+    ends = [one.ended_at for one in seen if one.ended_at is not None and one.status in _ENDED]
+    return (max(ends) - accepted_at).total_seconds() if ends else None

@@ -1,0 +1,186 @@
+"""Running a local stack: in the foreground, in the background, or for as long as one command."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from functions.cli.progress import ToParent, relay
+from functions.core.errors import SendoffError
+from infra.local import dependent
+from infra.local.stack import Report, Stack
+from infra.local.state import REPOSITORY, FolderInUse, Local, Ports, StateFolder
+
+STOP_SECONDS = 30.0
+READY_SECONDS = 300.0
+_POLL_SECONDS = 0.1
+_OTHER_WORLDS = ("AWS_", "PG")
+"""Settings of another account or server than those of the local stack."""
+
+
+class NotRunning(SendoffError):
+    """No stack runs here."""
+
+    code = "not_running"
+
+
+def caller_environment() -> dict[str, str]:
+    """Return the environment of this process, once what speaks of other accounts is removed from it.
+
+    Removed here as well: boto3 and psycopg read it behind our back.
+    """
+    for name in list(os.environ):
+        if name.startswith(_OTHER_WORLDS):
+            del os.environ[name]
+    return dict(os.environ)
+
+
+def run(
+    folder: StateFolder,
+    ports: Ports,
+    *,
+    report: Report,
+    environment: Mapping[str, str],
+    when_ready: Callable[[Local], None],
+) -> None:
+    """Start a stack and keep it up until SIGINT, SIGTERM or SIGHUP; leave no process behind.
+
+    Raises FolderInUse when another one runs already, and KeyboardInterrupt at the signal.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    with folder.held() as was_killed:
+        stack = Stack(folder=folder, ports=ports, environment=environment, report=report)
+        try:
+            when_ready(stack.start(was_killed=was_killed))
+            stack.watch()
+        finally:
+            with _undisturbed():
+                stack.stop()
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ignore requests to end, of which there is one already."""
+    kept = {
+        number: signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def end_with_uv() -> None:
+    """End when `uv run`, which only waits for us, is killed; a shell that ends is no reason to."""
+    with contextlib.suppress(OSError):
+        if Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip() == "uv":
+            dependent.end_with_parent(signal.SIGTERM)
+
+
+def start_detached(folder: StateFolder, ports: Ports, *, report: Report) -> Local:
+    """Start a stack in the background and wait until it is ready.
+
+    Raises FolderInUse when another one runs already, SendoffError with its words when it fails.
+    """
+    command = [
+        sys.executable, "-m", "functions.cli.main", "supervise", "--state-dir", str(folder.path),
+    ]  # fmt: skip
+    for name, number in asdict(ports).items():
+        command += [f"--{name}-port", str(number)]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        cwd=REPOSITORY,
+    )
+    assert process.stdout is not None
+    try:
+        error = relay(process.stdout, to=report)
+        local = folder.local()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    if error is None and local is not None:
+        return local
+    process.wait()
+    if error is None:
+        raise SendoffError(f"The stack did not start (log: {folder.log('supervisor')}).")
+    code, words = error
+    raise FolderInUse(words) if code == FolderInUse.code else SendoffError(words)
+
+
+def supervise(folder: StateFolder, ports: Ports, *, environment: Mapping[str, str]) -> int:
+    """Be the background process of ``start_detached``; return the exit status.
+
+    Until it is ready, it reports to its parent and ends with it; from then on it has its own log.
+    """
+    dependent.end_with_parent(signal.SIGTERM)
+    report = ToParent(sys.stdout)
+
+    def let_go(_local: Local) -> None:
+        with folder.log("supervisor").open("ab") as log:
+            os.dup2(log.fileno(), sys.stdout.fileno())
+            os.dup2(log.fileno(), sys.stderr.fileno())
+        dependent.end_with_parent(0)
+
+    try:
+        run(folder, ports, report=report, environment=environment, when_ready=let_go)
+    except SendoffError as error:
+        report.fail(error)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def wait_for_other(folder: StateFolder) -> Local:
+    """Return what the stack that holds the folder says, once it is ready; raise NotRunning."""
+    deadline = time.monotonic() + READY_SECONDS
+    while (local := folder.local()) is None:
+        if folder.holder() is None or time.monotonic() > deadline:
+            raise NotRunning(f"The other stack in {folder.path} did not become ready.")
+        time.sleep(_POLL_SECONDS)
+    return local
+
+
+def stop(folder: StateFolder) -> bool:
+    """End the stack in ``folder`` and wait until it is gone; return whether one ran."""
+    holder = folder.holder()
+    if holder is None:
+        return False
+    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+        if holder:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder, number)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if folder.holder() is None:
+                return True
+            time.sleep(_POLL_SECONDS)
+    raise SendoffError(f"The stack in {folder.path} (process {holder}) did not end.")
+
+
+@contextlib.contextmanager
+def running_or_own(folder: StateFolder, ports: Ports, *, report: Report) -> Iterator[Local]:
+    """Give the stack that runs in ``folder``, or one that is started and ended for this use."""
+    folder.create()
+    if folder.holder() is not None:
+        yield wait_for_other(folder)
+        return
+    local = start_detached(folder, ports, report=report)
+    try:
+        yield local
+    finally:
+        stop(folder)

@@ -1,0 +1,58 @@
+"""Evidence: what a receipt proves about a notification.
+
+The row keeps its strongest evidence as (rank, occurred_at, key). A higher rank wins; within a rank
+the earlier one. So the final status is a function of the *set* of receipts, whatever their order.
+
+rank  evidence                                                        status
+0     none; open, click, non-final notes, unknown types               unchanged
+1     accepted by the sender, delayed, queued, pending                submitted
+2     soft or undetermined failure                                    failed (soft)
+3     delivered; a complaint, which proves delivery                   delivered
+4     hard bounce, invalid, reject, rendering failure                 failed (hard)
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+
+from functions.core.states import Status
+
+
+class Rank(IntEnum):
+    NONE = 0
+    ACCEPTED = 1
+    SOFT_FAILURE = 2
+    DELIVERED = 3
+    HARD_FAILURE = 4
+
+
+STATUS_OF_RANK: dict[Rank, Status] = {
+    Rank.ACCEPTED: Status.SUBMITTED,
+    Rank.SOFT_FAILURE: Status.FAILED,
+    Rank.DELIVERED: Status.DELIVERED,
+    Rank.HARD_FAILURE: Status.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A provider's later report, as parsed; ``raw`` keeps the bytes received.
+
+    Correlation is by our key first, then by the provider's reference. ``recipient_hash`` is None
+    when the report names nobody; one that names somebody else is kept and changes nothing.
+    """
+
+    provider: str
+    event_key: str
+    type: str
+    rank: Rank
+    occurred_at: datetime | None
+    idempotency_key: str | None = None
+    reference: str | None = None
+    recipient_hash: bytes | None = None
+    reason: str | None = None
+    permanent: bool = False
+    complaint: bool = False
+    address_at_fault: bool = False
+    """The address itself is to blame (hard bounce, complaint): suppress it."""
+    raw: bytes = b""

@@ -1,0 +1,176 @@
+"""Which items may enter: every fault of every item, or every item normalised and complete.
+
+Nothing here depends on the time of day or on the database: what was valid once is valid when it is
+repeated, so a replay never fails at the door.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from functions.core.content import UnreadableContent, read_content
+from functions.core.errors import Fault, ValidationFailed
+from functions.core.recipient import InvalidRecipient, normalise, recipient_hash
+from functions.core.states import Channel, Priority
+from functions.ingest.faults import below, faults_of
+from functions.ingest.schemas import MAX_ITEMS, Item
+from functions.ingest.strict_json import token
+from functions.ingest.times import DETAIL, InvalidTime, parse_time
+from functions.store.accept import NewNotification
+
+DEFAULT_CATEGORY = "transactional"
+
+_ITEM: TypeAdapter[Item] = TypeAdapter(Item)
+_ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
+_CHANNELS = frozenset(Channel)
+# What the next stages of the service bring, and what each stands in for.
+_NOT_YET = {"channels": "channel", "recipient_id": "recipient", "template": "content"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """What admission needs to know of this deployment."""
+
+    hash_key: bytes
+    local_webhook_origin: str
+
+
+def admit_batch(body: Any, *, door: Door) -> list[NewNotification]:
+    """Return the items of a batch request; raise ValidationFailed with every fault."""
+    items = _items_of(body)
+    try:
+        _ITEMS.validate_python(items)
+        faults: list[Fault] = []
+    except ValidationError as error:
+        faults = faults_of(error, prefix="/notifications")
+    admitted: list[NewNotification] = []
+    for index, item in enumerate(items):
+        if isinstance(item, dict):
+            notification = _read_item(cast("Item", item), f"/notifications/{index}", faults, door)
+            if notification is not None:
+                admitted.append(notification)
+    if faults:
+        raise ValidationFailed(_in_order(faults))
+    return admitted
+
+
+def admit_single(body: Any, *, door: Door) -> NewNotification:
+    """Return the one item of a request; raise ValidationFailed with every fault."""
+    faults: list[Fault] = []
+    try:
+        _ITEM.validate_python(body)
+    except ValidationError as error:
+        faults = faults_of(error)
+    item = _read_item(cast("Item", body), "", faults, door) if isinstance(body, dict) else None
+    if faults or item is None:
+        raise ValidationFailed(faults)
+    return item
+
+
+def _items_of(body: Any) -> list[Any]:
+    """Return the list in ``body``; its length is judged before anything in it is."""
+    if not isinstance(body, dict):
+        raise ValidationFailed([Fault("", "wrong_type", "The body is an object.")])
+    members = cast("dict[str, Any]", body)
+    faults = [
+        Fault(f"/{token(name)}", "unknown_field", "There is no such field.")
+        for name in members
+        if name != "notifications"
+    ]
+    items = members.get("notifications")
+    here = "/notifications"
+    if items is None:
+        faults.append(Fault(here, "required", "It is required."))
+    elif not isinstance(items, list):
+        faults.append(Fault(here, "wrong_type", "It is a list."))
+    elif not items:
+        faults.append(Fault(here, "required", "There is at least one notification."))
+    elif len(cast("list[Any]", items)) > MAX_ITEMS:
+        faults.append(Fault(here, "too_many", f"There are at most {MAX_ITEMS} notifications."))
+    if faults:
+        raise ValidationFailed(faults)
+    return cast("list[Any]", items)
+
+
+def _in_order(faults: list[Fault]) -> list[Fault]:
+    """Return ``faults`` by item, for somebody who reads them beside the request."""
+    return sorted(faults, key=lambda fault: int(fault.pointer.split("/")[2]))
+
+
+def _read_item(item: Item, here: str, faults: list[Fault], door: Door) -> NewNotification | None:
+    """Return the item, normalised; or None, and add to ``faults`` what its shape does not tell."""
+    found = _missing(item)
+    channel = item.get("channel")
+    recipient: str | None = None
+    if isinstance(channel, str) and channel in _CHANNELS:
+        recipient = _read_recipient(item, channel, found, door)
+        if _has(item, "content"):
+            try:
+                read_content(channel, item.get("content"))
+            except UnreadableContent as error:
+                found += below("/content", error.faults)
+    send_at, expires_at = _read_time(item, "send_at", found), _read_time(item, "expires_at", found)
+    if send_at and expires_at and expires_at <= send_at:
+        found.append(Fault("/expires_at", "invalid_time", "It is later than send_at."))
+    if found:
+        faults += below(here, found)
+    if found or recipient is None or channel is None:
+        return None
+    return NewNotification(
+        channel=channel,
+        recipient=recipient,
+        recipient_hash=recipient_hash(door.hash_key, channel, recipient),
+        content=item.get("content"),
+        priority=item.get("priority") or Priority.NORMAL,
+        category=item.get("category") or DEFAULT_CATEGORY,
+        event_id=item.get("event_id"),
+        reference=item.get("reference"),
+        metadata=item.get("metadata") or {},
+        send_at=send_at,
+        expires_at=expires_at,
+    )
+
+
+def _missing(item: Item) -> list[Fault]:
+    """Return a fault for each part that is missing, doubly given, or not supported yet."""
+    found: list[Fault] = []
+    for later, now in _NOT_YET.items():
+        has_later, has_now = item.get(later) is not None, _has(item, now)
+        if has_later and has_now:
+            found.append(Fault(f"/{later}", "not_allowed", f"Give {now} or {later}, not both."))
+        elif has_later:
+            found.append(Fault(f"/{later}", "not_supported_yet", f"Give {now} for now."))
+        elif not has_now:
+            found.append(Fault(f"/{now}", "required", "It is required."))
+    return found
+
+
+def _has(item: Item, name: str) -> bool:
+    """Whether the item has ``name``; for a webhook null is content like any other JSON."""
+    if item.get(name) is not None:
+        return True
+    return name == "content" and name in item and item.get("channel") == Channel.WEBHOOK
+
+
+def _read_recipient(item: Item, channel: str, found: list[Fault], door: Door) -> str | None:
+    recipient = item.get("recipient")
+    if not isinstance(recipient, str):
+        return None
+    try:
+        return normalise(channel, recipient, local_webhook_origin=door.local_webhook_origin)
+    except InvalidRecipient as error:
+        found.append(Fault("/recipient", error.item_code, error.detail))
+        return None
+
+
+def _read_time(item: Item, name: str, found: list[Fault]) -> datetime | None:
+    text = item.get(name)
+    if not isinstance(text, str):
+        return None
+    try:
+        return parse_time(text)
+    except InvalidTime:
+        found.append(Fault(f"/{name}", "invalid_time", DETAIL))
+        return None

@@ -1,0 +1,34 @@
+"""The API describes itself: an OpenAPI document, and a page that shows it."""
+
+from functools import lru_cache
+
+from functions.ingest.request import Request
+from functions.ingest.service import Answer, Service
+
+
+def get_openapi(request: Request, service: Service) -> Answer:
+    """200 with the OpenAPI document."""
+    del service
+    request.parameters({})
+    return Answer(status=200, body=_openapi_text())
+
+
+def get_docs(request: Request, service: Service) -> Answer:
+    """200 with a page that needs nothing from elsewhere."""
+    del service
+    request.parameters({})
+    return Answer(status=200, body=_docs_page(), content_type="text/html; charset=utf-8")
+
+
+@lru_cache(maxsize=1)
+def _openapi_text() -> str:
+    from functions.ingest.openapi import openapi_text  # nobody who sends needs it
+
+    return openapi_text()
+
+
+@lru_cache(maxsize=1)
+def _docs_page() -> str:
+    from functions.ingest.docs_page import docs_page  # 1.7 MB that few requests need
+
+    return docs_page()

@@ -1,0 +1,127 @@
+"""Problem answers: RFC 9457 ``application/problem+json``, with every fault by its pointer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import orjson
+
+from functions.core.errors import (
+    Fault,
+    IdempotencyKeyReused,
+    NotFound,
+    RequestRefused,
+    TooLate,
+    ValidationFailed,
+)
+from functions.ingest.strict_json import MAX_FAULTS, MalformedJson
+
+CONTENT_TYPE = "application/problem+json"
+RETRY_AFTER_SECONDS = 5
+
+STATUS_OF_CODE: dict[str, int] = {
+    "malformed_json": 400,
+    "invalid_cursor": 400,
+    "invalid_parameter": 400,
+    "unknown_parameter": 400,
+    "use_cursor": 400,
+    "idempotency_key_missing": 400,
+    "idempotency_key_invalid": 400,
+    "unauthenticated": 401,
+    "insufficient_scope": 403,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "too_late": 409,
+    "too_large": 413,
+    "unsupported_media_type": 415,
+    "validation_failed": 422,
+    "idempotency_key_reused": 422,
+    "event_id_conflict": 422,
+    "not_supported_yet": 422,
+    "internal_error": 500,
+    "unavailable": 503,
+}
+
+
+class Refused(RequestRefused):
+    """The request cannot be served as it stands."""
+
+    def __init__(
+        self,
+        problem_code: str,
+        detail: str,
+        *,
+        faults: Sequence[Fault] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.problem_code = problem_code
+        self.faults = tuple(faults)
+        self.headers = dict(headers or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A problem answer: what went wrong, once, in the words of the contract."""
+
+    code: str
+    detail: str
+    faults: Sequence[Fault] = ()
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    members: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    ABOUT: ClassVar[str] = "about:blank"
+
+    @property
+    def status(self) -> int:
+        return STATUS_OF_CODE[self.code]
+
+    def body(self) -> str:
+        problem: dict[str, Any] = {
+            "type": self.ABOUT,
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            **self.members,
+        }
+        if self.faults:
+            problem["errors"] = [
+                {"pointer": fault.pointer, "code": fault.code, "detail": fault.detail}
+                for fault in self.faults[:MAX_FAULTS]
+            ]
+        return orjson.dumps(problem).decode()
+
+
+def problem_of(error: RequestRefused) -> Problem:
+    """Return the answer to a caller's mistake."""
+    match error:
+        case Refused():
+            return Problem(
+                code=error.problem_code,
+                detail=error.detail,
+                faults=error.faults,
+                headers=error.headers,
+            )
+        case ValidationFailed():  # event_id_conflict too
+            code = error.code
+            if error.faults and all(fault.code == "not_supported_yet" for fault in error.faults):
+                code = "not_supported_yet"
+            return Problem(code=code, detail=error.detail, faults=error.faults)
+        case TooLate():
+            return Problem(
+                code=error.code, detail=error.detail, members={"notification_status": error.status}
+            )
+        case NotFound() | IdempotencyKeyReused() | MalformedJson():
+            return Problem(code=error.code, detail=error.detail)
+        case _:
+            return Problem(code="validation_failed", detail=error.detail)
+
+
+def unavailable() -> Problem:
+    return Problem(
+        code="unavailable",
+        detail="The service cannot answer at the moment. Try again.",
+        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+    )

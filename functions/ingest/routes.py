@@ -1,0 +1,95 @@
+"""Every route of the API: the one table that routing, access and the OpenAPI document read."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from functions.ingest import accept, browse, cancel, documents, health, suppressions
+from functions.ingest.request import Request
+from functions.ingest.service import Answer, Service
+
+
+class Scope(StrEnum):
+    """What a key may do; ``admin`` includes both others."""
+
+    SEND = "send"
+    READ = "read"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """``path`` as Powertools writes it; ``scope`` None needs no key at all."""
+
+    method: str
+    path: str
+    scope: Scope | None
+    serve: Callable[[Request, Service], Answer]
+
+    def matches(self, path: str) -> bool:
+        return re.fullmatch(re.sub(r"<\w+>", "[^/]+", self.path), path) is not None
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path=accept.BATCHES,
+        scope=Scope.SEND,
+        serve=accept.post_batch,
+    ),
+    Route(method="POST", path=accept.SINGLE, scope=Scope.SEND, serve=accept.post_notification),
+    Route(
+        method="GET", path=accept.SINGLE, scope=Scope.READ, serve=browse.list_notifications
+    ),
+    Route(
+        method="GET",
+        path="/v1/notifications/<notification_id>",
+        scope=Scope.READ,
+        serve=browse.get_notification,
+    ),
+    Route(
+        method="POST",
+        path="/v1/notifications/<notification_id>/cancel",
+        scope=Scope.SEND,
+        serve=cancel.post_cancel,
+    ),
+    Route(
+        method="POST", path="/v1/batches/dry-run", scope=Scope.SEND, serve=accept.post_dry_run
+    ),
+    Route(
+        method="GET", path="/v1/batches/<batch_id>", scope=Scope.READ, serve=browse.get_batch
+    ),
+    Route(
+        method="POST",
+        path="/v1/batches/<batch_id>/cancel",
+        scope=Scope.SEND,
+        serve=cancel.post_batch_cancel,
+    ),
+    Route(
+        method="POST",
+        path="/v1/suppressions",
+        scope=Scope.ADMIN,
+        serve=suppressions.post_suppression,
+    ),
+    Route(
+        method="GET",
+        path="/v1/suppressions",
+        scope=Scope.READ,
+        serve=suppressions.list_suppressions,
+    ),
+    Route(
+        method="POST",
+        path="/v1/suppressions/lift",
+        scope=Scope.ADMIN,
+        serve=suppressions.post_lift,
+    ),
+    Route(method="GET", path="/v1/health", scope=None, serve=health.get_health),
+    Route(method="GET", path="/v1/openapi.json", scope=None, serve=documents.get_openapi),
+    Route(method="GET", path="/v1/docs", scope=None, serve=documents.get_docs),
+)
+
+
+def methods_at(path: str) -> list[str]:
+    """Return the methods that some route has at ``path``."""
+    return sorted({route.method for route in ROUTES if route.matches(path)})

@@ -1,0 +1,67 @@
+"""The migrate function as a Lambda-backed custom resource: do it, and tell CloudFormation.
+
+Properties: ``Version`` (changes with the migration files, so that a deployment runs it again) and
+``Channels``, a JSON object of channel → column → number. Deleting the resource changes nothing: the
+schema belongs to the database, which outlives the service.
+"""
+
+import json
+from typing import Any
+
+import urllib3
+
+from functions.core.errors import SendoffError
+from functions.migrate.migrate import configure, migrate
+from functions.store.connection import Connect
+
+RESOURCE_ID = "schema"
+_TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
+
+
+def answer_to(event: dict[str, Any], *, connect: Connect, log_stream: str) -> dict[str, Any]:
+    """Migrate for ``event`` and answer its ResponseURL; return what was done.
+
+    Called without a ResponseURL (by hand), it raises instead of answering.
+    """
+    if "ResponseURL" not in event:
+        return _migrate(event.get("ResourceProperties", {}), connect)
+    try:
+        done = (
+            {}
+            if event["RequestType"] == "Delete"
+            else _migrate(event["ResourceProperties"], connect)
+        )
+    except Exception as error:
+        said = error.detail if isinstance(error, SendoffError) else type(error).__name__
+        _respond(event, status="FAILED", reason=f"{said} (log stream {log_stream})")
+        raise
+    _respond(event, status="SUCCESS", reason="")
+    return done
+
+
+def _migrate(properties: dict[str, Any], connect: Connect) -> dict[str, Any]:
+    with connect() as connection:
+        applied = migrate(connection)
+        configure(connection, json.loads(properties.get("Channels", "{}")))
+    return {"applied": applied}
+
+
+def _respond(event: dict[str, Any], *, status: str, reason: str) -> None:
+    body = {
+        "Status": status,
+        "Reason": reason,
+        "PhysicalResourceId": RESOURCE_ID,
+        "StackId": event["StackId"],
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": event["LogicalResourceId"],
+    }
+    answer = urllib3.request(
+        "PUT",
+        event["ResponseURL"],
+        body=json.dumps(body).encode(),
+        headers={"Content-Type": ""},  # the presigned URL was signed without one
+        timeout=_TIMEOUT,
+        retries=3,
+    )
+    if answer.status >= 300:
+        raise SendoffError(f"CloudFormation's answer URL refused the answer ({answer.status}).")

@@ -1,0 +1,113 @@
+"""Apply the forward-only migrations in ``migrations/``, and the channel numbers of this deployment.
+
+One transaction per file under one advisory lock: any number of runners may start at once, and a
+crash leaves whole files applied and the rest to the next run.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, LiteralString, cast
+
+import psycopg
+
+from functions.core.errors import SendoffError
+
+FOLDER = Path(__file__).resolve().parents[2] / "migrations"
+_NAME = re.compile(r"(\d{4})_[a-z0-9]+(?:_[a-z0-9]+)+\.sql")
+
+CREATE_LEDGER = """
+    CREATE TABLE IF NOT EXISTS schema_migrations (
+        number integer NOT NULL,
+        name text NOT NULL,
+        sha256 text NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+        CONSTRAINT schema_migrations_pkey PRIMARY KEY (number)
+    )
+"""
+# "sendoff" in ASCII, folded into a bigint: the same key for every runner of this database.
+LOCK = "SELECT pg_advisory_xact_lock(x'73656e646f6666'::bigint)"
+APPLIED = "SELECT number, sha256 FROM schema_migrations"
+RECORD = """
+    INSERT INTO schema_migrations (number, name, sha256) VALUES (%(number)s, %(name)s, %(sha256)s)
+"""
+
+
+class MigrationRefused(SendoffError):
+    """The migrations in the folder and those in the database do not belong together."""
+
+    code = "migration_refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    number: int
+    name: str
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def read(folder: Path = FOLDER) -> list[Migration]:
+    """Return the migrations of ``folder`` in order; raise MigrationRefused on a gap or bad name."""
+    found: list[Migration] = []
+    for path in sorted(folder.glob("*.sql")):
+        match = _NAME.fullmatch(path.name)
+        if match is None:
+            raise MigrationRefused(f"{path.name} is not named NNNN_verb_object.sql.")
+        found.append(
+            Migration(number=int(match[1]), name=path.stem, text=path.read_text(encoding="utf-8"))
+        )
+    numbers = [migration.number for migration in found]
+    if numbers != list(range(1, len(found) + 1)):
+        raise MigrationRefused(f"The migrations are not numbered 1 to {len(found)}: {numbers}.")
+    return found
+
+
+def migrate(connection: psycopg.Connection, *, folder: Path = FOLDER) -> list[str]:
+    """Apply what is missing, in order; return the names applied. ``connection`` autocommits."""
+    applied: list[str] = []
+    for migration in read(folder):
+        with connection.transaction():
+            connection.execute(LOCK)
+            connection.execute(CREATE_LEDGER)
+            known = dict(cast("list[tuple[int, str]]", connection.execute(APPLIED).fetchall()))
+            if known.get(migration.number, migration.sha256) != migration.sha256:
+                raise MigrationRefused(f"{migration.name} was changed after it had been applied.")
+            if migration.number in known:
+                continue
+            # The files of this repository are our own literals.
+            connection.execute(cast("LiteralString", migration.text))
+            connection.execute(
+                RECORD,
+                {"number": migration.number, "name": migration.name, "sha256": migration.sha256},
+            )
+            applied.append(migration.name)
+    return applied
+
+
+CONFIGURE = """
+    UPDATE channels SET (
+        provider, provider_url, rate, burst, max_in_flight, page, lease_seconds,
+        provider_deadline_seconds, backoff_base_seconds, backoff_cap_seconds, max_attempts,
+        cutoff_seconds, grace_seconds, unknown_policy, check_base_seconds
+    ) = (
+        SELECT provider, provider_url, rate, burst, max_in_flight, page, lease_seconds,
+               provider_deadline_seconds, backoff_base_seconds, backoff_cap_seconds, max_attempts,
+               cutoff_seconds, grace_seconds, unknown_policy, check_base_seconds
+          FROM jsonb_populate_record(channels, %(numbers)s::jsonb)
+    )
+     WHERE name = %(name)s
+"""
+
+
+def configure(connection: psycopg.Connection, channels: Mapping[str, Mapping[str, Any]]) -> None:
+    """Set the named columns of each channel; columns that are not named keep their value."""
+    with connection.transaction():
+        for name, numbers in sorted(channels.items()):
+            connection.execute(CONFIGURE, {"name": name, "numbers": json.dumps(dict(numbers))})

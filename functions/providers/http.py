@@ -1,0 +1,174 @@
+"""The ``http`` provider: a gateway of the team's own, by the gateway contract of API.md.
+
+A gateway remembers acceptances under a key, so an unknown outcome is tried again under the same
+key. It signs nothing into the URL and follows nothing; its callbacks are parsed here too.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from functions.core.content import (
+    Content,
+    EmailContent,
+    PushContent,
+    SmsContent,
+    WebhookContent,
+)
+from functions.core.evidence import Rank, Receipt
+from functions.core.outcome import Accepted, Blocked, Outcome, Scope, Unknown
+from functions.core.signature import sign
+from functions.providers.answer import Class, outcome_of_loss, outcome_of_status
+from functions.providers.provider import Declaration, PreparedCall, Submission
+from functions.providers.transport import Lost, Response, Transport
+
+DECLARATION = Declaration(name="http", keyed=True, receipts=True)
+
+# API.md, gateway contract: as PROVIDERS §1.5, except that 401, 403 and 407 are about our
+# credentials, and 5xx may have been accepted: it is tried again under the same key.
+CLASSES: Mapping[int, Class] = {
+    401: Class.BLOCKED,
+    403: Class.BLOCKED,
+    407: Class.BLOCKED,
+    408: Class.TRANSIENT,
+    409: Class.TRANSIENT,
+    425: Class.TRANSIENT,
+    429: Class.THROTTLED,
+}
+MAX_REFERENCE_CHARACTERS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpProvider:
+    """A gateway at ``url``, signed to with ``secrets``, with an optional bearer ``token``."""
+
+    url: str
+    secrets: tuple[str, ...]
+    token: str
+    transport: Transport
+    declaration: Declaration = DECLARATION
+
+    def prepare(self, submission: Submission) -> PreparedCall:
+        body = json.dumps(
+            {
+                "recipient": submission.recipient,
+                "channel": submission.channel,
+                "content": content_as_json(submission.content),
+                "notification_id": str(submission.notification_id),
+                "attempt_id": str(submission.attempt_id),
+            },
+            ensure_ascii=False,
+            separators=(",", ":"),
+        ).encode()
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": f'"{submission.idempotency_key}"',
+            **sign(
+                body,
+                message_id=submission.idempotency_key,
+                timestamp=int(time.time()),
+                secrets=self.secrets,
+            ),
+        }
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        return PreparedCall(method="POST", url=self.url, headers=headers, body=body)
+
+    def submit(self, call: PreparedCall, *, deadline: float) -> Outcome:
+        if urlsplit(call.url).scheme not in ("http", "https"):
+            # Our configuration is at fault, not the notification: it waits, unspent.
+            return Blocked(code="not_configured", detail="the channel names no gateway URL")
+        answer = self.transport.request(
+            call.method, call.url, headers=call.headers, body=call.body, deadline=deadline
+        )
+        match answer:
+            case Lost():
+                return outcome_of_loss(answer)
+            case Response(status=status) if 200 <= status < 300:
+                return _accepted(answer)
+            case Response():
+                return outcome_of_status(
+                    answer, CLASSES, server_error=Class.UNKNOWN, scope=Scope.PROVIDER
+                )
+
+
+def content_as_json(content: Content) -> Any:
+    """Return ``content`` as the gateway gets it: one shape per channel, absent members left out."""
+    match content:
+        case EmailContent(subject=subject, text=text, html=html):
+            parts = {"subject": subject, "text": text, "html": html}
+            return {name: part for name, part in parts.items() if part is not None}
+        case SmsContent(text=text):
+            return text
+        case PushContent(title=title, body=body, data=data):
+            return {"title": title or "", "body": body or "", "data": data}
+        case WebhookContent(data=data):
+            return data
+
+
+def _accepted(response: Response) -> Outcome:
+    """Return the outcome of a 2xx: without a usable id it is unknown, for the request was taken."""
+    try:
+        answer: Any = json.loads(response.body) if response.complete else None
+        reference = answer["message_id"]
+        final = answer.get("status", "accepted") == "delivered"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        reference, final = None, False
+    usable = isinstance(reference, str) and 0 < len(reference) <= MAX_REFERENCE_CHARACTERS
+    if not usable or "\x00" in str(reference):
+        return Unknown(
+            code="unreadable_answer",
+            http_status=response.status,
+            detail="a 2xx answer without a message_id",
+        )
+    return Accepted(reference=str(reference), final=final, http_status=response.status)
+
+
+# API.md, callbacks: what each status of a gateway's report proves.
+RANKS: Mapping[str, Rank] = {
+    "accepted": Rank.ACCEPTED,
+    "delivered": Rank.DELIVERED,
+    "failed": Rank.SOFT_FAILURE,
+    "bounced": Rank.SOFT_FAILURE,
+    "complained": Rank.DELIVERED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A gateway's callback, after its members were checked."""
+
+    event_id: str
+    message_id: str | None
+    idempotency_key: str | None
+    recipient: str | None
+    status: str
+    permanent: bool
+    reason: str | None
+    occurred_at: datetime | None
+
+
+def receipt_of(report: Report, *, raw: bytes, recipient_hash: bytes | None) -> Receipt:
+    """Return what ``report`` proves; a permanent bounce or a complaint is the address's fault."""
+    permanent = report.permanent and report.status in ("failed", "bounced")
+    rank = Rank.HARD_FAILURE if permanent else RANKS.get(report.status, Rank.NONE)
+    complaint = report.status == "complained"
+    return Receipt(
+        provider=DECLARATION.name,
+        event_key=report.event_id,
+        type=report.status,
+        rank=rank,
+        occurred_at=report.occurred_at,
+        idempotency_key=report.idempotency_key,
+        reference=report.message_id,
+        recipient_hash=recipient_hash,
+        reason=report.reason,
+        permanent=permanent,
+        complaint=complaint,
+        address_at_fault=complaint or (permanent and report.status == "bounced"),
+        raw=raw,
+    )

@@ -1,0 +1,1 @@
+"""Lambda plumbing: settings, observability, queue, credentials."""

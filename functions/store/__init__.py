@@ -1,0 +1,1 @@
+"""PostgreSQL: each statement stands beside the one function that runs it."""

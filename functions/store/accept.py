@@ -1,0 +1,406 @@
+"""Accept notifications: one transaction that keeps the request's key and its rows together.
+
+A crash, a refusal or a lost connection leaves neither; a repetition finds both and replays. Twins
+of a key wait for each other on its row. Twins of an event wait on the unique index, in one order
+for everybody (unsorted multi-row inserts deadlocked in 12 rounds of 12).
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+import psycopg
+from psycopg.rows import class_row
+
+from functions.core.errors import EventIdConflict, Fault, IdempotencyKeyReused, Unavailable
+from functions.store.browse import History, history_of
+from functions.store.connection import Database
+
+KEY_KEPT_HOURS = 24
+IN_BATCH, ALONE = "/notifications/{place}/event_id", "/event_id"
+"""Where a request names its event: in a batch, and in a request for one notification."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewNotification:
+    """What a client asks for, normalised and complete."""
+
+    channel: str
+    recipient: str
+    recipient_hash: bytes
+    content: Any
+    priority: str
+    category: str
+    event_id: str | None
+    reference: str | None
+    metadata: dict[str, str]
+    send_at: datetime | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request as its repetition is recognised: who, where, which key, which content."""
+
+    organization_id: UUID
+    route: str
+    key: str
+    request_sha256: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedBatch:
+    batch_id: UUID
+    accepted_at: datetime
+    notification_ids: list[UUID]
+    duplicate_indexes: list[int]
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedSingle:
+    response: str
+    replayed: bool
+
+
+def accept_batch(
+    database: Database,
+    *,
+    request: Request,
+    notifications: Sequence[NewNotification],
+    now: datetime | None = None,
+) -> AcceptedBatch:
+    """Store the batch, or return what an equal request with the same key stored before.
+
+    Raises IdempotencyKeyReused, EventIdConflict (nothing is stored), Unavailable.
+    """
+    items = _dumps(notifications)
+
+    def work(connection: psycopg.Connection) -> AcceptedBatch:
+        batch_id = _claim_key(connection, request, now)
+        if batch_id is None:
+            return _replay_batch(connection, request)
+        rows = _insert(connection, request, items, batch_id, now)
+        known = _find_known(connection, request, notifications, rows, IN_BATCH)
+        ids = [known.get(row.place, row.id) for row in rows]
+        return _insert_batch(connection, request, batch_id, ids, sorted(known))
+
+    return database.run(work)
+
+
+def accept_single(
+    database: Database,
+    *,
+    request: Request,
+    notification: NewNotification,
+    render: Callable[[History], str],
+    now: datetime | None = None,
+) -> AcceptedSingle:
+    """Store one notification and keep the response that ``render`` makes of it; or replay that.
+
+    Raises as ``accept_batch``; an event already known with equal content gives the first one.
+    """
+    items = _dumps([notification])
+
+    def work(connection: psycopg.Connection) -> AcceptedSingle:
+        if _claim_key(connection, request, now) is None:
+            return _replay_single(connection, request)
+        (row,) = _insert(connection, request, items, None, now)
+        known = _find_known(connection, request, [notification], [row], ALONE)
+        stored = history_of(
+            connection,
+            organization_id=request.organization_id,
+            notification_id=known.get(row.place, row.id),
+        )
+        if stored is None:
+            raise Unavailable(_VANISHED)
+        response = render(stored)
+        _keep_response(connection, request, response)
+        return AcceptedSingle(response=response, replayed=False)
+
+    return database.run(work)
+
+
+# An expired key is taken over in place; a live one gives no row, after waiting for its owner.
+CLAIM_KEY = """
+    INSERT INTO idempotency_keys AS k
+           (organization_id, route, key, request_sha256, batch_id, expires_at)
+    SELECT %(organization_id)s, %(route)s, %(key)s, %(request_sha256)s, uuidv7(),
+           coalesce(%(now)s, clock_timestamp()) + %(kept_hours)s * interval '1 hour'
+    ON CONFLICT (organization_id, route, key) DO UPDATE
+       SET request_sha256 = EXCLUDED.request_sha256, batch_id = EXCLUDED.batch_id, response = NULL,
+           created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at
+     WHERE k.expires_at <= coalesce(%(now)s, clock_timestamp())
+    RETURNING batch_id
+"""
+
+
+def _claim_key(
+    connection: psycopg.Connection, request: Request, now: datetime | None
+) -> UUID | None:
+    """Return the id of a batch to store under the key; None when the key has its answer."""
+    parameters = {
+        "organization_id": request.organization_id,
+        "route": request.route,
+        "key": request.key,
+        "request_sha256": request.request_sha256,
+        "kept_hours": KEY_KEPT_HOURS,
+        "now": now,
+    }
+    row = connection.execute(CLAIM_KEY, parameters).fetchone()
+    return row[0] if row else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inserted:
+    place: int
+    id: UUID
+    is_new: bool
+
+
+# item:     ids in input order, so that the order of ids is the order asked for.
+# inserted: sorted by the unique index of events against deadlocks; rows without an event meet no
+#           index of that kind and keep their order. A twin's row, or an earlier one of this very
+#           batch, hides a row: it is then missing in RETURNING.
+INSERT_NOTIFICATIONS = """
+    WITH clock AS MATERIALIZED (
+        SELECT coalesce(%(now)s, clock_timestamp()) AS now
+    ),
+    item AS MATERIALIZED (
+        SELECT uuidv7() AS id, i.*
+          FROM ROWS FROM (
+                   jsonb_to_recordset(%(items)s::jsonb) AS (
+                       channel text, recipient text, recipient_hash bytea, content jsonb,
+                       priority text, category text, event_id text, reference text,
+                       metadata jsonb, send_at timestamptz, expires_at timestamptz
+                   )
+               ) WITH ORDINALITY AS i (
+                   channel, recipient, recipient_hash, content, priority, category, event_id,
+                   reference, metadata, send_at, expires_at, place
+               )
+    ),
+    inserted AS (
+        INSERT INTO notifications (
+            id, organization_id, batch_id, batch_index, channel, recipient, recipient_hash,
+            content, priority, category, event_id, reference, metadata, send_at, expires_at,
+            max_attempts, created_at, updated_at, ready, available_at, eligible_at
+        )
+        SELECT i.id, %(organization_id)s, %(batch_id)s,
+               CASE WHEN %(batch_id)s::uuid IS NOT NULL THEN i.place - 1 END,
+               i.channel, i.recipient, i.recipient_hash,
+               coalesce(i.content, 'null'), -- the recordset reads a JSON null as SQL's
+               i.priority, i.category, i.event_id, i.reference, i.metadata, i.send_at,
+               i.expires_at, channels.max_attempts, uuid_extract_timestamp(i.id),
+               uuid_extract_timestamp(i.id), i.send_at IS NULL OR i.send_at <= clock.now,
+               greatest(i.send_at, clock.now), greatest(i.send_at, clock.now)
+          FROM item i
+          JOIN channels ON channels.name = i.channel
+         CROSS JOIN clock
+         ORDER BY i.event_id COLLATE "C" NULLS FIRST,
+                  CASE WHEN i.event_id IS NOT NULL THEN i.channel END,
+                  CASE WHEN i.event_id IS NOT NULL THEN i.recipient_hash END,
+                  i.place
+        ON CONFLICT (organization_id, event_id, channel, recipient_hash)
+           WHERE event_id IS NOT NULL DO NOTHING
+        RETURNING id
+    )
+    SELECT (item.place - 1)::int AS place, item.id, inserted.id IS NOT NULL AS is_new
+      FROM item
+      LEFT JOIN inserted USING (id)
+     ORDER BY item.place
+"""
+
+
+def _insert(
+    connection: psycopg.Connection,
+    request: Request,
+    items: str,
+    batch_id: UUID | None,
+    now: datetime | None,
+) -> list[_Inserted]:
+    """Insert the rows; those that an equal event hides are marked as not new."""
+    parameters = {
+        "organization_id": request.organization_id,
+        "batch_id": batch_id,
+        "items": items,
+        "now": now,
+    }
+    with connection.cursor(row_factory=class_row(_Inserted), binary=True) as cursor:
+        return cursor.execute(INSERT_NOTIFICATIONS, parameters).fetchall()
+
+
+# The second statement sees what a twin committed while the first one waited for it.
+FIND_KNOWN = """
+    SELECT i.place, n.id, n.content = coalesce(i.content, 'null') AS is_equal
+      FROM jsonb_to_recordset(%(items)s::jsonb) AS i (
+               place integer, event_id text, channel text, recipient_hash bytea, content jsonb
+           )
+      LEFT JOIN notifications n
+             ON n.organization_id = %(organization_id)s
+            AND n.event_id = i.event_id
+            AND n.channel = i.channel
+            AND n.recipient_hash = i.recipient_hash
+     ORDER BY i.place
+"""
+
+
+def _find_known(
+    connection: psycopg.Connection,
+    request: Request,
+    notifications: Sequence[NewNotification],
+    rows: Sequence[_Inserted],
+    pointer: str,
+) -> dict[int, UUID]:
+    """Return, by place, the first notification of each event that was known before.
+
+    Raises EventIdConflict naming every item whose content differs from the first one's.
+    """
+    hidden = [row.place for row in rows if not row.is_new]
+    if not hidden:
+        return {}
+    items = [
+        {
+            "place": place,
+            "event_id": notifications[place].event_id,
+            "channel": notifications[place].channel,
+            "recipient_hash": notifications[place].recipient_hash,
+            "content": notifications[place].content,
+        }
+        for place in hidden
+    ]
+    parameters = {"organization_id": request.organization_id, "items": _dumps(items)}
+    known: dict[int, UUID] = {}
+    conflicts: list[Fault] = []
+    for place, notification_id, is_equal in connection.execute(FIND_KNOWN, parameters):
+        if notification_id is None:
+            raise Unavailable(_VANISHED)
+        known[place] = notification_id
+        if not is_equal:
+            conflicts.append(
+                Fault(
+                    pointer.format(place=place),
+                    EventIdConflict.code,
+                    "This event was notified before, to the same recipient, with other content.",
+                )
+            )
+    if conflicts:
+        raise EventIdConflict(conflicts)
+    return known
+
+
+_VANISHED = "A notification was removed while its event was being repeated."
+
+INSERT_BATCH = """
+    INSERT INTO batches (id, organization_id, notification_ids, duplicate_indexes, accepted_at)
+    VALUES (%(batch_id)s, %(organization_id)s, %(notification_ids)b, %(duplicate_indexes)s,
+            uuid_extract_timestamp(%(batch_id)s))
+    RETURNING id AS batch_id, accepted_at
+"""
+
+
+def _insert_batch(
+    connection: psycopg.Connection,
+    request: Request,
+    batch_id: UUID,
+    notification_ids: list[UUID],
+    duplicate_indexes: list[int],
+) -> AcceptedBatch:
+    parameters = {
+        "batch_id": batch_id,
+        "organization_id": request.organization_id,
+        "notification_ids": notification_ids,
+        "duplicate_indexes": duplicate_indexes,
+    }
+    ((_, accepted_at),) = connection.execute(INSERT_BATCH, parameters).fetchall()
+    return AcceptedBatch(
+        batch_id=batch_id,
+        accepted_at=accepted_at,
+        notification_ids=notification_ids,
+        duplicate_indexes=duplicate_indexes,
+        replayed=False,
+    )
+
+
+REPLAY_BATCH = """
+    SELECT k.request_sha256, b.id, b.accepted_at, b.notification_ids, b.duplicate_indexes
+      FROM idempotency_keys k
+      JOIN batches b ON b.id = k.batch_id AND b.organization_id = k.organization_id
+     WHERE k.organization_id = %(organization_id)s AND k.route = %(route)s AND k.key = %(key)s
+"""
+
+
+def _replay_batch(connection: psycopg.Connection, request: Request) -> AcceptedBatch:
+    row = connection.execute(REPLAY_BATCH, _key_parameters(request)).fetchone()
+    if row is None:
+        raise Unavailable("The idempotency key expired while its request was being repeated.")
+    sha256, batch_id, accepted_at, notification_ids, duplicate_indexes = row
+    if sha256 != request.request_sha256:
+        raise IdempotencyKeyReused
+    return AcceptedBatch(
+        batch_id=batch_id,
+        accepted_at=accepted_at,
+        notification_ids=notification_ids,
+        duplicate_indexes=duplicate_indexes,
+        replayed=True,
+    )
+
+
+REPLAY_SINGLE = """
+    SELECT request_sha256, response
+      FROM idempotency_keys
+     WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
+"""
+
+
+def _replay_single(connection: psycopg.Connection, request: Request) -> AcceptedSingle:
+    row = connection.execute(REPLAY_SINGLE, _key_parameters(request)).fetchone()
+    if row is None or row[1] is None:
+        raise Unavailable("The idempotency key expired while its request was being repeated.")
+    if row[0] != request.request_sha256:
+        raise IdempotencyKeyReused
+    return AcceptedSingle(response=row[1], replayed=True)
+
+
+KEEP_RESPONSE = """
+    UPDATE idempotency_keys
+       SET response = %(response)s, batch_id = NULL
+     WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
+"""
+
+
+def _keep_response(connection: psycopg.Connection, request: Request, response: str) -> None:
+    connection.execute(KEEP_RESPONSE, {**_key_parameters(request), "response": response})
+
+
+def _key_parameters(request: Request) -> dict[str, Any]:
+    return {
+        "organization_id": request.organization_id,
+        "route": request.route,
+        "key": request.key,
+    }
+
+
+def _dumps(value: Any) -> str:
+    """Return ``value`` as JSON for a recordset."""
+    try:
+        return orjson.dumps(value, default=_plain).decode()
+    except TypeError:  # an integer beyond 64 bits: legal JSON, seldom, and beyond orjson
+        return json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON has no form for, in the form PostgreSQL reads."""
+    match value:
+        case bytes():
+            return "\\x" + value.hex()
+        case datetime():
+            return value.isoformat()
+        case NewNotification():
+            return dataclasses.asdict(value)
+        case _:
+            raise TypeError(f"{type(value).__name__} has no place in a notification.")

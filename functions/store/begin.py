@@ -1,0 +1,157 @@
+"""Begin: open an attempt per leased notification, committed before the provider is called."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row
+
+from functions.store.connection import Database
+from functions.store.lock import lock_notifications
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A lease under which an attempt named ``token`` shall be opened."""
+
+    id: UUID
+    lease_number: int
+    token: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The answer: call the provider only when ``send``.
+
+    verdict   meaning
+    go        the attempt is open
+    mine      it was open already by this very token: our COMMIT's answer had been lost
+    stale     another lease, no lease, an attempt already open, or the lease ran out
+    expired   ``expires_at`` passed: ended
+    suppressed  the address is suppressed: ended
+    paused    the channel was paused after the lease: due again, unspent
+    gone      no such notification
+    """
+
+    id: UUID
+    lease_number: int
+    verdict: str
+    send: bool
+    attempts_spent: int
+    eligible_at: datetime | None
+    started_at: datetime
+
+
+# message: one token per notification, also when a message came twice in one batch.
+# held:    what may be done, by columns of the locked row and the newest suppression facts.
+# opened:  the ledger row; the primary key (notification, lease) admits one attempt per lease.
+BEGIN = """
+    WITH message AS MATERIALIZED (
+        SELECT DISTINCT ON (id) id, lease_number, token
+          FROM unnest(%(ids)b::uuid[], %(leases)b::int4[], %(tokens)b::uuid[])
+               AS m (id, lease_number, token)
+         ORDER BY id, lease_number DESC
+    ),
+    instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
+    held AS MATERIALIZED (
+        SELECT n.id, m.lease_number, m.token, t.at,
+               CASE WHEN n.attempt_id = m.token AND n.status = 'leased' AND n.lease_until > t.at
+                    THEN 'mine'
+                    WHEN n.lease_number <> m.lease_number OR n.status <> 'leased'
+                      OR n.attempt_id IS NOT NULL OR n.lease_until <= t.at
+                    THEN 'stale'
+                    WHEN n.expires_at <= t.at
+                    THEN 'expired'
+                    WHEN 'suppress' = ANY(ARRAY(   -- the newest fact per category
+                         SELECT DISTINCT ON (s.category) s.kind
+                           FROM suppressions s
+                          WHERE s.organization_id = n.organization_id AND s.channel = n.channel
+                            AND s.recipient_hash = n.recipient_hash
+                            AND (s.category IS NULL OR s.category = n.category)
+                          ORDER BY s.category, s.id DESC))
+                    THEN 'suppressed'
+                    WHEN EXISTS (SELECT FROM channels c
+                                  WHERE c.name = n.channel AND c.paused_at IS NOT NULL)
+                    THEN 'paused'
+                    ELSE 'go' END AS verdict
+          FROM message m
+          JOIN notifications n ON n.id = m.id
+         CROSS JOIN instant t
+    ),
+    opened AS (
+        INSERT INTO attempts (notification_id, lease_number, id, provider, started_at)
+        SELECT id, lease_number, token, %(provider)s, at FROM held WHERE verdict = 'go'
+        ON CONFLICT DO NOTHING
+        RETURNING notification_id, id
+    ),
+    begun AS (
+        UPDATE notifications n
+           SET attempt_id = o.id, attempts_spent = n.attempts_spent + 1, provider = %(provider)s,
+               key_first_used_at = coalesce(n.key_first_used_at, t.at), updated_at = t.at,
+               lease_until = greatest(n.lease_until,
+                                      t.at + %(remaining_seconds)s * interval '1 second')
+          FROM opened o CROSS JOIN instant t
+         WHERE n.id = o.notification_id
+        RETURNING n.id, n.attempts_spent
+    ),
+    ended AS (
+        UPDATE notifications n
+           SET status = CASE WHEN h.verdict = 'paused' THEN 'pending'
+                             WHEN n.in_doubt > 0 THEN 'unconfirmed' ELSE h.verdict END,
+               reason = CASE WHEN h.verdict <> 'paused' THEN h.verdict END,
+               lease_until = NULL, updated_at = h.at,
+               final_at = CASE WHEN h.verdict <> 'paused' THEN h.at END
+          FROM held h
+         WHERE n.id = h.id AND h.verdict IN ('expired', 'suppressed', 'paused')
+        RETURNING n.id, n.organization_id, n.lease_number, n.status, h.verdict, h.at
+    ),
+    logged AS (
+        INSERT INTO transitions
+               (notification_id, organization_id, at, actor, from_status, to_status, reason,
+                lease_number)
+        SELECT id, organization_id, at, 'sender', 'leased', status, verdict, lease_number
+          FROM ended
+    )
+    SELECT m.id, m.lease_number, coalesce(h.verdict, 'gone') AS verdict,
+           b.id IS NOT NULL OR coalesce(h.verdict, '') = 'mine' AS send,
+           coalesce(b.attempts_spent, n.attempts_spent, 0) AS attempts_spent,
+           n.eligible_at, t.at AS started_at
+      FROM message m
+     CROSS JOIN instant t
+      LEFT JOIN held h USING (id)
+      LEFT JOIN begun b USING (id)
+      LEFT JOIN notifications n ON n.id = m.id
+"""
+
+
+def begin(
+    database: Database,
+    openings: Sequence[Opening],
+    *,
+    provider: str,
+    remaining_seconds: float,
+    now: datetime | None = None,
+) -> dict[UUID, Begun]:
+    """Open what may be opened, in one transaction; return the answer per notification.
+
+    The lease is extended to at least ``remaining_seconds`` from now: the rest of the invocation and
+    a margin, so that no sweep finds a call that is still running.
+    """
+    ids = [opening.id for opening in openings]
+    parameters = {
+        "ids": ids,
+        "leases": [opening.lease_number for opening in openings],
+        "tokens": [opening.token for opening in openings],
+        "provider": provider,
+        "remaining_seconds": remaining_seconds,
+        "now": now,
+    }
+
+    def open_attempts(connection: psycopg.Connection) -> dict[UUID, Begun]:
+        lock_notifications(connection, ids)
+        with connection.cursor(row_factory=class_row(Begun)) as cursor:
+            return {row.id: row for row in cursor.execute(BEGIN, parameters)}
+
+    return database.run(open_attempts, pipelined=True)

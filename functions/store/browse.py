@@ -1,0 +1,315 @@
+"""Read back what became of notifications and batches; every statement names the organization."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row
+
+from functions.store.connection import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """A notification as its organization may see it."""
+
+    id: UUID
+    batch_id: UUID | None
+    batch_index: int | None
+    status: str
+    reason: str | None
+    channel: str
+    recipient: str | None
+    recipient_id: str | None
+    content: Any
+    priority: str
+    category: str
+    event_id: str | None
+    reference: str | None
+    metadata: dict[str, str]
+    send_at: datetime | None
+    expires_at: datetime | None
+    available_at: datetime
+    attempts_spent: int
+    max_attempts: int
+    lease_number: int
+    lease_until: datetime | None
+    key_epoch: int
+    created_at: datetime
+    updated_at: datetime
+    final_at: datetime | None
+    discarded_at: datetime | None
+    next_check_at: datetime | None
+    complained: bool
+    hold_id: UUID | None
+    parent_id: UUID | None
+
+
+READ_NOTIFICATION = """
+    SELECT id, batch_id, batch_index, status, reason, channel, recipient, recipient_id, content,
+           priority, category, event_id, reference, metadata, send_at, expires_at, available_at,
+           attempts_spent, max_attempts, lease_number, lease_until, key_epoch, created_at,
+           updated_at, final_at, discarded_at, next_check_at, complained, hold_id, parent_id
+      FROM notifications
+     WHERE organization_id = %(organization_id)s
+       AND id = %(notification_id)s
+"""
+
+
+def read_notification(
+    connection: psycopg.Connection, *, organization_id: UUID, notification_id: UUID
+) -> Notification | None:
+    """Return the notification, as part of the caller's transaction; None when it is not theirs."""
+    parameters = {"organization_id": organization_id, "notification_id": notification_id}
+    with connection.cursor(row_factory=class_row(Notification)) as cursor:
+        return cursor.execute(READ_NOTIFICATION, parameters).fetchone()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    id: UUID
+    lease_number: int
+    provider: str
+    started_at: datetime
+    finished_at: datetime | None
+    outcome: str | None
+    reference: str | None
+    http_status: int | None
+    code: str | None
+    detail: str | None
+    retry_after_seconds: int | None
+
+
+READ_ATTEMPTS = """
+    SELECT id, lease_number, provider, started_at, finished_at, outcome, reference, http_status,
+           code, detail, retry_after_seconds
+      FROM attempts
+     WHERE notification_id = %(notification_id)s
+     ORDER BY lease_number
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    id: UUID
+    received_at: datetime
+    occurred_at: datetime
+    type: str
+    reference: str | None
+    reason: str | None
+    permanent: bool
+    applied: bool
+
+
+READ_RECEIPTS = """
+    SELECT id, received_at, occurred_at, type, reference, reason, permanent, applied
+      FROM receipts
+     WHERE notification_id = %(notification_id)s
+     ORDER BY id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    at: datetime
+    actor: str
+    from_status: str
+    to_status: str
+    reason: str | None
+    lease_number: int | None
+    attempt_id: UUID | None
+    receipt_id: UUID | None
+
+
+READ_TRANSITIONS = """
+    SELECT at, actor, from_status, to_status, reason, lease_number, attempt_id, receipt_id
+      FROM transitions
+     WHERE notification_id = %(notification_id)s
+     ORDER BY id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A notification and everything that happened to it."""
+
+    notification: Notification
+    attempts: list[Attempt]
+    receipts: list[Receipt]
+    transitions: list[Transition]
+
+
+# The four statements tell one story: they must see the same moment.
+SAME_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+
+def read_history(
+    database: Database, *, organization_id: UUID, notification_id: UUID
+) -> History | None:
+    """Return the notification with its attempts, receipts and transitions; None if not theirs."""
+
+    def work(connection: psycopg.Connection) -> History | None:
+        connection.execute(SAME_MOMENT)
+        return history_of(
+            connection, organization_id=organization_id, notification_id=notification_id
+        )
+
+    return database.run(work)
+
+
+def history_of(
+    connection: psycopg.Connection, *, organization_id: UUID, notification_id: UUID
+) -> History | None:
+    """Return the history, as part of the caller's transaction; None when it is not theirs."""
+    notification = read_notification(
+        connection, organization_id=organization_id, notification_id=notification_id
+    )
+    if notification is None:
+        return None
+    # The id is known to be this organization's: the three below need no further predicate.
+    parameters = {"notification_id": notification_id}
+    with (
+        connection.cursor(row_factory=class_row(Attempt)) as attempts,
+        connection.cursor(row_factory=class_row(Receipt)) as receipts,
+        connection.cursor(row_factory=class_row(Transition)) as transitions,
+    ):
+        return History(
+            notification=notification,
+            attempts=attempts.execute(READ_ATTEMPTS, parameters).fetchall(),
+            receipts=receipts.execute(READ_RECEIPTS, parameters).fetchall(),
+            transitions=transitions.execute(READ_TRANSITIONS, parameters).fetchall(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What a list is narrowed to; None is no bound. Ids order by time, so times are id bounds."""
+
+    status: list[str] | None = None
+    channel: list[str] | None = None
+    batch_id: UUID | None = None
+    event_id: str | None = None
+    recipient_id: str | None = None
+    reference: str | None = None
+    first_id: UUID | None = None
+    """Inclusive."""
+    end_id: UUID | None = None
+    """Exclusive."""
+
+
+# Planned for the values at hand at each call (prepare=False): an absent filter folds away, and an
+# event, a batch or a reference each gets the plan that suits it.
+LIST_NOTIFICATIONS = """
+    SELECT id, batch_id, batch_index, status, reason, channel, recipient, recipient_id,
+           NULL AS content, priority, category, event_id, reference, metadata, send_at, expires_at,
+           available_at, attempts_spent, max_attempts, lease_number, lease_until, key_epoch,
+           created_at, updated_at, final_at, discarded_at, next_check_at, complained, hold_id,
+           parent_id
+      FROM notifications
+     WHERE organization_id = %(organization_id)s
+       AND (%(status)s::text[] IS NULL OR status = ANY(%(status)s::text[]))
+       AND (%(channel)s::text[] IS NULL OR channel = ANY(%(channel)s::text[]))
+       AND (%(event_id)s::text IS NULL OR event_id = %(event_id)s)
+       AND (%(recipient_id)s::text IS NULL OR recipient_id = %(recipient_id)s)
+       AND (%(reference)s::text IS NULL OR reference = %(reference)s)
+       AND (%(first_id)s::uuid IS NULL OR id >= %(first_id)s)
+       AND (%(end_id)s::uuid IS NULL OR id < %(end_id)s)
+       AND (%(after)s::uuid IS NULL OR id < %(after)s)
+       AND (%(batch_id)s::uuid IS NULL OR id = ANY(ARRAY(
+               SELECT unnest(notification_ids)
+                 FROM batches
+                WHERE id = %(batch_id)s AND organization_id = %(organization_id)s)))
+     ORDER BY id DESC
+     LIMIT %(limit)s
+"""
+
+
+def list_notifications(
+    database: Database,
+    *,
+    organization_id: UUID,
+    filters: Filters,
+    after: UUID | None,
+    limit: int,
+) -> list[Notification]:
+    """Return at most ``limit`` notifications older than ``after``, newest first, no content."""
+    parameters = {
+        "organization_id": organization_id,
+        "status": filters.status,
+        "channel": filters.channel,
+        "batch_id": filters.batch_id,
+        "event_id": filters.event_id,
+        "recipient_id": filters.recipient_id,
+        "reference": filters.reference,
+        "first_id": filters.first_id,
+        "end_id": filters.end_id,
+        "after": after,
+        "limit": limit,
+    }
+
+    def work(connection: psycopg.Connection) -> list[Notification]:
+        with connection.cursor(row_factory=class_row(Notification)) as cursor:
+            return cursor.execute(LIST_NOTIFICATIONS, parameters, prepare=False).fetchall()
+
+    return database.run(work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusCount:
+    """How many of a batch are in one status of one channel."""
+
+    channel: str
+    status: str
+    number: int
+    claimed: bool
+    """At least one of them was leased before."""
+    settled_at: datetime
+    """When the last of them became final or held, if the status is of that kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    id: UUID
+    accepted_at: datetime
+    total_count: int
+    counts: Sequence[StatusCount]
+
+
+READ_BATCH = """
+    SELECT id, accepted_at, cardinality(notification_ids) AS total_count
+      FROM batches
+     WHERE organization_id = %(organization_id)s
+       AND id = %(batch_id)s
+"""
+
+# A position counts even when it repeats another: the counts sum to the total.
+COUNT_BATCH = """
+    SELECT n.channel, n.status, count(*)::int AS number,
+           bool_or(n.lease_number > 0) AS claimed,
+           max(coalesce(n.final_at, n.updated_at)) AS settled_at
+      FROM batches b
+     CROSS JOIN LATERAL unnest(b.notification_ids) AS item (id)
+      JOIN notifications n ON n.id = item.id
+     WHERE b.organization_id = %(organization_id)s
+       AND b.id = %(batch_id)s
+     GROUP BY n.channel, n.status
+     ORDER BY n.channel, n.status
+"""
+
+
+def read_batch(database: Database, *, organization_id: UUID, batch_id: UUID) -> Batch | None:
+    """Return the batch with its rows counted by channel and status; None when it is not theirs."""
+    parameters = {"organization_id": organization_id, "batch_id": batch_id}
+
+    def work(connection: psycopg.Connection) -> Batch | None:
+        row = connection.execute(READ_BATCH, parameters).fetchone()
+        if row is None:
+            return None
+        with connection.cursor(row_factory=class_row(StatusCount)) as cursor:
+            counts = cursor.execute(COUNT_BATCH, parameters).fetchall()
+        return Batch(id=row[0], accepted_at=row[1], total_count=row[2], counts=counts)
+
+    return database.run(work)

@@ -1,0 +1,215 @@
+"""Close: record what each attempt came to, and move its notification, in one statement."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row
+
+from functions.core.outcome import Accepted, Outcome
+from functions.store.channel import ChannelRow
+from functions.store.connection import Database
+from functions.store.lock import lock_notifications
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """An attempt and what it came to; ``again_seconds`` is the wait before the next, if any."""
+
+    id: UUID
+    lease_number: int
+    token: UUID
+    outcome: Outcome
+    again_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """Where the notification is now; ``status`` is None when the write was fenced off."""
+
+    id: UUID
+    status: str | None
+
+
+# ledger:  the attempt's own row, kept whoever holds the notification now. A known outcome replaces
+#          only an unknown one, so a repeated close changes nothing; `doubt` is -1, 0 or +1.
+# judged:  what the outcome means for the locked row. `mine`: the attempt that is open is this one.
+#          `better`: acceptance is evidence and needs no lease (rank first, then the earlier).
+# moved:   one attempt moves the row only while it is its own, or by proof, or by doubt resolved.
+CLOSE = """
+    WITH outcome AS MATERIALIZED (
+        SELECT *
+          FROM unnest(%(ids)b::uuid[], %(leases)b::int4[], %(tokens)b::uuid[],
+                      %(outcomes)b::text[], %(ranks)b::int2[], %(references)b::text[],
+                      %(agains)b::float8[], %(spends)b::boolean[], %(http_statuses)b::int4[],
+                      %(codes)b::text[], %(details)b::text[], %(retry_afters)b::int4[])
+               AS o (id, lease_number, token, outcome, rank, reference, again_seconds, spend,
+                     http_status, code, detail, retry_after_seconds)
+    ),
+    instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
+    ledger AS (
+        UPDATE attempts a
+           SET outcome = CASE WHEN coalesce(a.outcome, 'unknown') = 'unknown'
+                              THEN o.outcome ELSE a.outcome END,
+               reference = coalesce(a.reference, o.reference),
+               finished_at = coalesce(a.finished_at, t.at),
+               http_status = coalesce(o.http_status, a.http_status),
+               code = coalesce(o.code, a.code),
+               detail = coalesce(o.detail, a.detail),
+               retry_after_seconds = coalesce(o.retry_after_seconds, a.retry_after_seconds)
+          FROM outcome o CROSS JOIN instant t
+         WHERE a.notification_id = o.id AND a.lease_number = o.lease_number AND a.id = o.token
+        RETURNING a.notification_id, NEW.finished_at,
+                  NEW.outcome IS DISTINCT FROM OLD.outcome AS news,
+                  (NEW.outcome = 'unknown')::int - (coalesce(OLD.outcome, '') = 'unknown')::int
+                  AS doubt
+    ),
+    judged AS MATERIALIZED (
+        SELECT o.*, l.doubt, l.news, l.finished_at, t.at,
+               coalesce(n.attempt_id = o.token, false) AS mine,
+               CASE WHEN n.evidence_rank = 0 OR o.rank = 0 THEN o.rank > n.evidence_rank
+                    ELSE (o.rank, n.evidence_at, n.evidence_key)
+                       > (n.evidence_rank, l.finished_at, o.token::text) END AS better,
+               n.evidence_rank > 0 AS proven,
+               n.in_doubt + l.doubt > 0 AS doubtful,
+               o.spend AND n.attempts_spent >= n.max_attempts AS spent,
+               o.outcome = 'unknown' AND NOT %(keyed)s AND n.evidence_rank = 0 AS uncertain,
+               t.at + coalesce(o.again_seconds, 0) * interval '1 second' AS due_at,
+               CASE WHEN o.outcome IN ('throttled', 'blocked')
+                    THEN coalesce(n.waiting_since, t.at) END AS waiting_since,
+               n.expires_at
+          FROM outcome o
+          JOIN ledger l ON l.notification_id = o.id
+          JOIN notifications n ON n.id = o.id
+         CROSS JOIN instant t
+    ),
+    verdict AS MATERIALIZED (
+        SELECT j.*,
+               CASE WHEN j.better THEN CASE j.rank WHEN 3 THEN 'delivered' ELSE 'submitted' END
+                    WHEN j.proven OR NOT j.mine THEN NULL                -- stays as it is
+                    WHEN j.outcome = 'refused'
+                    THEN CASE WHEN j.doubtful THEN 'unconfirmed' ELSE 'suppressed' END
+                    WHEN j.uncertain THEN 'uncertain'
+                    WHEN j.outcome = 'rejected' OR j.spent THEN 'dead'
+                    WHEN j.waiting_since
+                         <= j.at - %(waiting_limit_seconds)s * interval '1 second' THEN 'dead'
+                    WHEN j.due_at >= j.expires_at
+                    THEN CASE WHEN j.doubtful THEN 'unconfirmed' ELSE 'expired' END
+                    ELSE 'pending' END AS status,
+               CASE WHEN j.better OR j.proven OR NOT j.mine OR j.uncertain THEN NULL
+                    WHEN j.outcome = 'refused' THEN 'refused'
+                    WHEN j.outcome = 'rejected'
+                    THEN CASE WHEN j.doubtful AND NOT %(keyed)s
+                              THEN 'outcome_unknown' ELSE 'rejected' END
+                    WHEN j.spent
+                    THEN CASE WHEN j.doubtful THEN 'outcome_unknown' ELSE 'budget_spent' END
+                    WHEN j.waiting_since
+                         <= j.at - %(waiting_limit_seconds)s * interval '1 second'
+                    THEN 'waited_too_long'
+                    WHEN j.due_at >= j.expires_at THEN 'expired' END AS reason
+          FROM judged j
+    ),
+    moved AS (
+        UPDATE notifications n
+           SET status = coalesce(v.status, n.status),
+               reason = CASE WHEN v.status IS NULL THEN n.reason ELSE v.reason END,
+               in_doubt = n.in_doubt + v.doubt,
+               evidence_rank = CASE WHEN v.better THEN v.rank ELSE n.evidence_rank END,
+               evidence_at = CASE WHEN v.better THEN v.finished_at ELSE n.evidence_at END,
+               evidence_key = CASE WHEN v.better THEN v.token::text ELSE n.evidence_key END,
+               submitted_at = CASE WHEN v.rank > 0 THEN least(n.submitted_at, v.finished_at)
+                                   ELSE n.submitted_at END,
+               next_check_at = CASE v.status
+                    WHEN 'submitted' THEN v.at
+                         + least(%(check_seconds)s, %(cutoff_seconds)s) * interval '1 second'
+                    WHEN 'uncertain' THEN v.at + %(grace_seconds)s * interval '1 second'
+                    ELSE n.next_check_at END,
+               -- kept while uncertain: a late known outcome settles it
+               attempt_id = CASE WHEN v.mine AND NOT v.uncertain THEN NULL ELSE n.attempt_id END,
+               lease_until = CASE WHEN v.mine OR n.attempt_id IS NULL AND v.better
+                                  THEN NULL ELSE n.lease_until END,
+               attempts_spent = n.attempts_spent - (v.mine AND NOT v.spend)::int,
+               starts = CASE WHEN v.mine THEN 0 ELSE n.starts END,
+               waiting_since = CASE WHEN v.mine THEN v.waiting_since ELSE n.waiting_since END,
+               ready = CASE WHEN v.status = 'pending' THEN v.due_at <= v.at ELSE n.ready END,
+               available_at = CASE WHEN v.status = 'pending' THEN v.due_at
+                                   ELSE n.available_at END,
+               discarded_at = CASE WHEN v.status IS NULL THEN n.discarded_at END,
+               final_at = CASE WHEN v.status IS NULL THEN n.final_at
+                               WHEN v.status IN ('delivered', 'suppressed', 'unconfirmed',
+                                                 'expired') THEN v.at END,
+               updated_at = v.at
+          FROM verdict v
+         WHERE n.id = v.id AND n.status NOT IN ('cancelled', 'suppressed')
+           AND (v.mine OR v.better OR v.doubt <> 0)
+        RETURNING n.id, n.organization_id, OLD.status AS from_status, NEW.status AS to_status,
+                  NEW.reason, v.outcome, v.lease_number, v.token, v.at
+    ),
+    logged AS (
+        INSERT INTO transitions
+               (notification_id, organization_id, at, actor, from_status, to_status, reason,
+                lease_number, attempt_id)
+        SELECT id, organization_id, at, 'sender', from_status, to_status,
+               coalesce(reason, outcome), lease_number, token
+          FROM moved
+         WHERE from_status <> to_status
+    ),
+    refused AS (
+        INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind,
+                                  reason, source, source_at, evidence)
+        SELECT n.organization_id, n.channel, n.recipient_hash, n.recipient, 'suppress',
+               'invalid', 'provider', v.at,
+               jsonb_build_object('notification_id', n.id, 'attempt_id', v.token, 'code', v.code)
+          FROM verdict v
+          JOIN notifications n ON n.id = v.id
+         WHERE v.outcome = 'refused' AND v.news
+    )
+    SELECT o.id, m.to_status AS status FROM outcome o LEFT JOIN moved m USING (id)
+"""
+
+
+def close(
+    database: Database,
+    closings: Sequence[Closing],
+    *,
+    channel: ChannelRow,
+    keyed: bool,
+    now: datetime | None = None,
+) -> dict[UUID, Closed]:
+    """Record the outcomes and move the notifications they still move, in one transaction.
+
+    ``keyed``: the provider honours our key, so an unknown outcome may be tried again under it.
+    """
+    outcomes = [closing.outcome for closing in closings]
+    ids = [closing.id for closing in closings]
+    parameters = {
+        "ids": ids,
+        "leases": [closing.lease_number for closing in closings],
+        "tokens": [closing.token for closing in closings],
+        "outcomes": [outcome.name for outcome in outcomes],
+        "ranks": [outcome.rank for outcome in outcomes],
+        "references": [
+            outcome.reference if isinstance(outcome, Accepted) else None for outcome in outcomes
+        ],
+        "agains": [closing.again_seconds for closing in closings],
+        "spends": [outcome.spends for outcome in outcomes],
+        "http_statuses": [outcome.http_status for outcome in outcomes],
+        "codes": [outcome.code for outcome in outcomes],
+        "details": [outcome.detail for outcome in outcomes],
+        "retry_afters": [outcome.retry_after_seconds for outcome in outcomes],
+        "keyed": keyed,
+        "waiting_limit_seconds": channel.waiting_limit_seconds,
+        "check_seconds": channel.check_base_seconds,
+        "cutoff_seconds": channel.cutoff_seconds,
+        "grace_seconds": channel.grace_seconds,
+        "now": now,
+    }
+
+    def close_attempts(connection: psycopg.Connection) -> dict[UUID, Closed]:
+        lock_notifications(connection, ids)
+        with connection.cursor(row_factory=class_row(Closed)) as cursor:
+            return {row.id: row for row in cursor.execute(CLOSE, parameters)}
+
+    return database.run(close_attempts, pipelined=True)

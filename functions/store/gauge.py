@@ -1,0 +1,96 @@
+"""Gauges: how much waits and for how long, read from the queue of record itself.
+
+The sweeper publishes them, so that a dead claim does not blind the alarms about it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from psycopg.rows import class_row
+
+from functions.store.connection import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyGauge:
+    """What is ready to be claimed, per channel and priority."""
+
+    channel: str
+    priority: str
+    ready: int
+    oldest_eligible_age_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelGauge:
+    """What is on its way or held, per channel."""
+
+    channel: str
+    leased: int
+    waiting: int
+    uncertain: int
+    submitted: int
+    dead: int
+
+
+# Every channel and priority appears, so that an alarm sees zero and not silence. A row whose time
+# has come but that no claim has promoted counts too: that is exactly what a dead claim looks like.
+READY_GAUGES = """
+    SELECT c.name AS channel, p.priority, count(n.id)::int AS ready,
+           coalesce(extract(epoch FROM (SELECT coalesce(%(now)s, clock_timestamp()))
+                            - min(n.eligible_at)), 0)::float8 AS oldest_eligible_age_seconds
+      FROM channels c
+     CROSS JOIN (VALUES ('high'), ('normal'), ('low')) AS p (priority)
+      LEFT JOIN (
+           SELECT id, channel, priority, eligible_at
+             FROM notifications
+            WHERE status = 'pending' AND ready
+           UNION ALL
+           SELECT id, channel, priority, eligible_at
+             FROM notifications
+            WHERE status = 'pending' AND NOT ready
+              AND available_at <= (SELECT coalesce(%(now)s, clock_timestamp()))) n
+        ON n.channel = c.name AND n.priority = p.priority
+     GROUP BY c.name, p.priority
+     ORDER BY c.name, p.priority
+"""
+
+# Each count reads one partial index of live rows.
+CHANNEL_GAUGES = """
+    SELECT c.name AS channel,
+           (SELECT count(*) FROM notifications n
+             WHERE n.channel = c.name AND n.status = 'leased' AND n.lease_until IS NOT NULL)::int
+           AS leased,
+           (SELECT count(*) FROM notifications n
+             WHERE n.channel = c.name AND n.status = 'pending' AND NOT n.ready)::int AS waiting,
+           (SELECT count(*) FROM notifications n
+             WHERE n.channel = c.name AND n.status = 'uncertain')::int AS uncertain,
+           (SELECT count(*) FROM notifications n
+             WHERE n.channel = c.name AND n.status = 'submitted')::int AS submitted,
+           (SELECT count(*) FROM notifications n
+             WHERE n.channel = c.name AND n.status = 'dead' AND n.discarded_at IS NULL)::int
+           AS dead
+      FROM channels c
+     ORDER BY c.name
+"""
+
+
+def ready_gauges(database: Database, *, now: datetime | None = None) -> list[ReadyGauge]:
+    """Return what is ready per channel and priority, with the age of the oldest in seconds."""
+
+    def read(connection: psycopg.Connection) -> list[ReadyGauge]:
+        with connection.cursor(row_factory=class_row(ReadyGauge)) as cursor:
+            return cursor.execute(READY_GAUGES, {"now": now}).fetchall()
+
+    return database.run(read)
+
+
+def channel_gauges(database: Database) -> list[ChannelGauge]:
+    """Return what is on its way, waiting or held per channel."""
+
+    def read(connection: psycopg.Connection) -> list[ChannelGauge]:
+        with connection.cursor(row_factory=class_row(ChannelGauge)) as cursor:
+            return cursor.execute(CHANNEL_GAUGES).fetchall()
+
+    return database.run(read)

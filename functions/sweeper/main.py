@@ -1,0 +1,45 @@
+"""Sweeper: trigger a schedule each minute, output what was swept; publishes the gauges.
+
+A failure leaves everything as it was; the next minute tries again, and a missing heartbeat alerts.
+"""
+
+import os
+from typing import Any
+
+from functions.providers.choice import KEYED_PROVIDERS
+from functions.runtime.credentials import Vault
+from functions.runtime.observability import emit_metrics, logger_for
+from functions.runtime.settings import load
+from functions.store.connection import Database, connector
+from functions.sweeper.settings import Settings
+from functions.sweeper.sweeper import run_sweep
+
+settings = load(Settings, os.environ)
+logger = logger_for(settings)
+vault = Vault(os.environ)
+database = Database(
+    connector(lambda: vault.database_login(settings), application_name="sendoff-sweeper")
+)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    report = run_sweep(database, keyed_providers=KEYED_PROVIDERS)
+    for gauge in report.ready:
+        values = {
+            "ReadyCount": gauge.ready,
+            "OldestEligibleAgeSeconds": gauge.oldest_eligible_age_seconds,
+        }
+        emit_metrics(values, channel=gauge.channel, priority=gauge.priority)
+    for gauge in report.channels:
+        values = {
+            "LeasedCount": gauge.leased,
+            "WaitingCount": gauge.waiting,
+            "UncertainCount": gauge.uncertain,
+            "SubmittedCount": gauge.submitted,
+            "DeadCount": gauge.dead,
+        }
+        emit_metrics(values | report.swept[gauge.channel], channel=gauge.channel)
+    emit_metrics({"SweeperHeartbeat": 1})
+    answer = {"expired": report.expired, "swept": report.swept}
+    logger.info("Swept", extra=answer)
+    return answer

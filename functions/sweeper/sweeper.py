@@ -1,0 +1,52 @@
+"""One sweep: leases that ran out, rows that expired, and the gauges of what waits."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from functions.store.channel import read_channels
+from functions.store.connection import Database
+from functions.store.gauge import ChannelGauge, ReadyGauge, channel_gauges, ready_gauges
+from functions.store.sweep import SWEPT_AT_ONCE, Swept, expire, sweep
+
+MAX_ROUNDS = 40
+"""Statements of 500 rows per channel and run: what is left waits for the next minute."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What a sweep did and found."""
+
+    swept: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    expired: int = 0
+    ready: Sequence[ReadyGauge] = ()
+    channels: Sequence[ChannelGauge] = ()
+
+
+def run_sweep(database: Database, *, keyed_providers: Sequence[str]) -> Report:
+    """Take back lost leases and end expired rows, in bounded statements; read the gauges."""
+    report = Report()
+    for name, channel in read_channels(database).items():
+        counts = report.swept[name] = Counter[str]()
+        for _ in range(MAX_ROUNDS):
+            swept = sweep(database, channel=channel, keyed_providers=keyed_providers)
+            counts.update(_by_metric(swept))
+            if swept.total < SWEPT_AT_ONCE:
+                break
+    for _ in range(MAX_ROUNDS):
+        expired = expire(database)
+        report.expired += expired
+        if expired < SWEPT_AT_ONCE:
+            break
+    report.ready = ready_gauges(database)
+    report.channels = channel_gauges(database)
+    return report
+
+
+def _by_metric(swept: Swept) -> dict[str, int]:
+    return {
+        "LeaseReleased": swept.released,
+        "LeaseInDoubt": swept.in_doubt,
+        "LeaseDead": swept.dead,
+        "LeaseSettled": swept.settled,
+    }

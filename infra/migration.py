@@ -1,0 +1,64 @@
+"""The function ``migrate`` as a custom resource, run by each deploy that changes what it does."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from aws_cdk import CustomResource, Duration
+from constructs import Construct
+
+from infra.config import channels
+from infra.function import Blueprint, ServiceFunction
+
+RESOURCE_TYPE = "Custom::Migration"
+
+
+def version(folder: Path) -> str:
+    """Return a digest of the migrations in ``folder``: another one runs the migration again."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.sql")):
+        digest.update(f"{path.name}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class Migration(Construct):
+    """Applies ``migrations/`` and the channel numbers, as the owner of the schema.
+
+    Everything that uses the tables depends on ``done``. Migrations are expand/contract, so the
+    code of the previous deploy runs on while and after they are applied.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        blueprint: Blueprint,
+        migrations: Path,
+        gateway_url: str,
+    ) -> None:
+        super().__init__(scope, name)
+        numbers = blueprint.numbers.functions["migrate"]
+        self.migrate = ServiceFunction(
+            self,
+            "migrate",
+            blueprint=blueprint,
+            description="Applies the migrations and the channel numbers on each deploy.",
+            numbers=numbers,
+            login=blueprint.surroundings.owner,
+        )
+        self.done = CustomResource(
+            self,
+            "Done",
+            resource_type=RESOURCE_TYPE,
+            service_token=self.migrate.function.function_arn,
+            # Longer than the function may live, so that its own words reach the operator.
+            service_timeout=Duration.seconds(numbers.timeout_seconds + 60),
+            properties={
+                "Version": version(migrations),
+                "Channels": json.dumps(
+                    channels(blueprint.numbers, gateway_url=gateway_url), sort_keys=True
+                ),
+            },
+        )

@@ -1,0 +1,197 @@
+"""MonitoringStack: what wakes people, and one screen to look at then.
+
+It names queues and metrics and refers to no resource of the other stacks, so that it can be
+deployed and changed alone. What the database knows, the sweeper publishes: a dead claim does not
+blind it.
+"""
+
+from typing import cast
+
+from aws_cdk import Aws, Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from functions.core.states import Channel
+from infra.config import METRIC_NAMESPACE, Numbers
+
+HEARTBEATS = ("Claim", "Sweeper", "Reconcile")
+GAUGES = (
+    "ReadyCount",
+    "LeasedCount",
+    "WaitingCount",
+    "SubmittedCount",
+    "UncertainCount",
+    "DeadCount",
+)
+OUTCOMES = ("Accepted", "Rejected", "Refused", "Transient", "Throttled", "Blocked", "Unknown")
+MINUTE = Duration.minutes(1)
+
+
+class MonitoringStack(Stack):
+    """Alarms on ``<prefix>-on-call``; ``on_call_email``, when given, is subscribed to it."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        prefix: str,
+        numbers: Numbers,
+        on_call_email: str | None,
+    ) -> None:
+        super().__init__(
+            scope,
+            name,
+            stack_name=f"{prefix}-monitoring",
+            description="Sendoff: alarms and the dashboard.",
+        )
+        self._prefix = prefix
+        self._numbers = numbers
+        self.topic = self._on_call(on_call_email)
+        alarms = [
+            *(self._dead_letters(channel) for channel in Channel),
+            *(self._stalled(channel) for channel in Channel),
+            *(self._silent(loop) for loop in HEARTBEATS),
+        ]
+        self._dashboard(alarms)
+
+    def _on_call(self, email: str | None) -> sns.ITopic:
+        topic = sns.Topic(
+            self, "OnCall", topic_name=f"{self._prefix}-on-call", display_name="Sendoff on call",
+            enforce_ssl=True,
+        )  # fmt: skip
+        # A topic with a policy of its own no longer lets CloudWatch in: the alarm would never ring.
+        topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AlarmsOfThisAccount",
+                principals=[
+                    cast("iam.IPrincipal", iam.ServicePrincipal("cloudwatch.amazonaws.com"))
+                ],
+                actions=["sns:Publish"],
+                resources=[topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            )
+        )
+        if email:
+            topic.add_subscription(
+                cast("sns.ITopicSubscription", subscriptions.EmailSubscription(email))
+            )
+        return cast("sns.ITopic", topic)
+
+    def _alarm(
+        self,
+        name: str,
+        *,
+        metric: cloudwatch.Metric,
+        threshold: float,
+        comparison: cloudwatch.ComparisonOperator,
+        minutes: int,
+        missing: cloudwatch.TreatMissingData,
+        description: str,
+    ) -> cloudwatch.Alarm:
+        alarm = cloudwatch.Alarm(
+            self,
+            name,
+            alarm_name=f"{self._prefix}-{name}",
+            alarm_description=description,
+            metric=metric,
+            threshold=threshold,
+            comparison_operator=comparison,
+            evaluation_periods=minutes,
+            datapoints_to_alarm=minutes,
+            treat_missing_data=missing,
+        )
+        call = cast("cloudwatch.IAlarmAction", actions.SnsAction(self.topic))
+        alarm.add_alarm_action(call)
+        alarm.add_ok_action(call)
+        return alarm
+
+    def _dead_letters(self, channel: Channel) -> cloudwatch.Alarm:
+        # An idle queue stops publishing, and that is well. Messages sent would not count what the
+        # redrive policy moves, hence those that are visible.
+        return self._alarm(
+            f"{channel}-dead-letters",
+            metric=cloudwatch.Metric(
+                namespace="AWS/SQS",
+                metric_name="ApproximateNumberOfMessagesVisible",
+                dimensions_map={"QueueName": f"{self._prefix}-{channel}-dlq"},
+                statistic="Maximum",
+                period=MINUTE,
+            ),
+            threshold=0,
+            comparison=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            minutes=1,
+            missing=cloudwatch.TreatMissingData.NOT_BREACHING,
+            description=(
+                f"A {channel} message went through all its receives. It is evidence, not work: the "
+                "sweeper has taken its lease back. Read the sender's log for its notification_id."
+            ),
+        )
+
+    def _stalled(self, channel: Channel) -> cloudwatch.Alarm:
+        numbers = self._numbers.alarm
+        # Published from the database by the sweeper; without anything eligible there is no age. A
+        # silent sweeper has an alarm of its own.
+        return self._alarm(
+            f"{channel}-oldest-eligible-age",
+            metric=self._metric("OldestEligibleAgeSeconds", statistic="Maximum", channel=channel),
+            threshold=numbers.oldest_eligible_age_seconds,
+            comparison=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            minutes=numbers.oldest_eligible_age_minutes,
+            missing=cloudwatch.TreatMissingData.NOT_BREACHING,
+            description=(
+                f"The oldest due {channel} notification has been waiting for more than "
+                f"{numbers.oldest_eligible_age_seconds} s, and goes on waiting: look at the claim, "
+                "the sender's errors and the channel's rate, in this order."
+            ),
+        )
+
+    def _silent(self, loop: str) -> cloudwatch.Alarm:
+        # A loop that is dead publishes nothing at all: missing is the fault.
+        return self._alarm(
+            f"{loop.lower()}-heartbeat",
+            metric=self._metric(f"{loop}Heartbeat", statistic="SampleCount"),
+            threshold=1,
+            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            minutes=self._numbers.alarm.heartbeat_minutes,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+            description=(
+                f"{self._prefix}-{loop.lower()} has not run for "
+                f"{self._numbers.alarm.heartbeat_minutes} minutes: look at its schedule, its "
+                "errors and the database."
+            ),
+        )
+
+    def _metric(
+        self, name: str, *, statistic: str, channel: str | None = None
+    ) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace=METRIC_NAMESPACE,
+            metric_name=name,
+            dimensions_map={"channel": channel} if channel else None,
+            statistic=statistic,
+            period=MINUTE,
+        )
+
+    def _dashboard(self, alarms: list[cloudwatch.Alarm]) -> None:
+        rows: list[list[cloudwatch.IWidget]] = [
+            [cloudwatch.AlarmStatusWidget(title="On call", alarms=alarms, width=24)],
+            [self._by_channel("OldestEligibleAgeSeconds", statistic="Maximum", width=24)],
+            [self._by_channel(name, statistic="Maximum", width=8) for name in GAUGES],
+            [
+                self._by_channel(f"Attempt{outcome}", statistic="Sum", width=6)
+                for outcome in OUTCOMES
+            ],
+        ]
+        cloudwatch.Dashboard(self, "Dashboard", dashboard_name=self._prefix, widgets=rows)
+
+    def _by_channel(self, name: str, *, statistic: str, width: int) -> cloudwatch.GraphWidget:
+        return cloudwatch.GraphWidget(
+            title=name,
+            width=width,
+            left=[self._metric(name, statistic=statistic, channel=channel) for channel in Channel],
+        )

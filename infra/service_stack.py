@@ -1,0 +1,190 @@
+"""ServiceStack: the API, the functions, the queues between them, the schedules that drive them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aws_cdk import CfnOutput, CfnParameter, IStackSynthesizer, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from functions.core.states import Channel
+from infra.api import NotificationApi
+from infra.channel import ChannelQueue, ChannelSender
+from infra.config import Numbers
+from infra.function import Blueprint, ServiceFunction
+from infra.migration import Migration
+from infra.schedule import Schedule
+from infra.surroundings import Surroundings, from_parameters
+
+SCHEDULED = ("claim", "sweeper", "reconcile")
+"""Run every minute; ``up`` and a deploy start all three at once."""
+
+GATEWAY_URL_PATTERN = r'https?://[^\s"\\]+'
+LOCAL_ORIGIN_PATTERN = r"(http://127\.0\.0\.1:[0-9]{1,5})?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceProperties:
+    """What ServiceStack is made of.
+
+    ``surroundings`` is None on the local target, which takes them as parameters. ``gateway_url`` is
+    the default of the parameter GatewayUrl; without one a deploy has to name it.
+    """
+
+    prefix: str
+    numbers: Numbers
+    code: Callable[[str], lambda_.Code]
+    migrations: Path
+    surroundings: Surroundings | None
+    gateway_url: str | None
+
+
+class ServiceStack(Stack):
+    """The service: see ``ServiceProperties``."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        properties: ServiceProperties,
+        synthesizer: IStackSynthesizer | None = None,
+    ) -> None:
+        super().__init__(
+            scope,
+            name,
+            stack_name=f"{properties.prefix}-service",
+            description="Sendoff: the API, the functions, the queues and the schedules.",
+            synthesizer=synthesizer,
+        )
+        self._blueprint = Blueprint(
+            prefix=properties.prefix,
+            numbers=properties.numbers,
+            surroundings=properties.surroundings or from_parameters(self),
+            code=properties.code,
+        )
+        self._local_webhook_origin = CfnParameter(
+            self,
+            "LocalWebhookOrigin",
+            type="String",
+            default="",
+            allowed_pattern=LOCAL_ORIGIN_PATTERN,
+            description="The one origin exempt from the https rule for webhooks; empty on AWS.",
+        ).value_as_string
+        gateway_url = CfnParameter(
+            self,
+            "GatewayUrl",
+            type="String",
+            default=properties.gateway_url,
+            allowed_pattern=GATEWAY_URL_PATTERN,
+            description="Where the http provider posts email, SMS and push.",
+        ).value_as_string
+        self._migration = Migration(
+            self,
+            "Migration",
+            blueprint=self._blueprint,
+            migrations=properties.migrations,
+            gateway_url=gateway_url,
+        )
+        queues = self._channels()
+        self._schedules(queues)
+        self._api()
+
+    def _function(
+        self,
+        name: str,
+        description: str,
+        *,
+        environment: dict[str, str] | None = None,
+        secret_arns: tuple[str, ...] = (),
+        rights: dict[str, iam.PolicyStatement] | None = None,
+    ) -> ServiceFunction:
+        """Return the function of the folder ``name``, updated only after the migration."""
+        function = ServiceFunction(
+            self,
+            name,
+            blueprint=self._blueprint,
+            numbers=self._blueprint.numbers.functions[name],
+            description=description,
+            environment=environment,
+            secret_arns=secret_arns,
+            rights=rights,
+            asynchronous=name in SCHEDULED,
+        )
+        function.function.node.add_dependency(self._migration.done)
+        return function
+
+    def _channels(self) -> dict[Channel, ChannelQueue]:
+        queues = {
+            channel: ChannelQueue(self, channel, blueprint=self._blueprint) for channel in Channel
+        }
+        for channel, queue in queues.items():
+            sender = ChannelSender(
+                self,
+                channel,
+                blueprint=self._blueprint,
+                queue=queue.queue,
+                local_webhook_origin=self._local_webhook_origin,
+            )
+            sender.sender.function.node.add_dependency(self._migration.done)
+            sender.source.node.add_dependency(self._migration.done)
+        return queues
+
+    def _schedules(self, queues: dict[Channel, ChannelQueue]) -> None:
+        loop = self._blueprint.numbers.loop
+        claim = self._function(
+            "claim",
+            "Leases what is due, a fair page at a time, and puts it on the queues.",
+            environment={
+                **{f"{name}_QUEUE_URL".upper(): q.queue.queue_url for name, q in queues.items()},
+                "RUN_SECONDS": str(loop.run_seconds),
+                "IDLE_SECONDS": str(loop.idle_seconds),
+            },
+            rights={
+                "queues": iam.PolicyStatement(
+                    actions=["sqs:SendMessage"],
+                    resources=[queue.queue.queue_arn for queue in queues.values()],
+                )
+            },
+        )
+        sweeper = self._function("sweeper", "Takes back lapsed leases and publishes the gauges.")
+        reconcile = self._function("reconcile", "Settles what nobody confirmed in time.")
+        for function in (claim, sweeper, reconcile):
+            schedule = Schedule(
+                self, prefix=self._blueprint.prefix, function=function, numbers=loop
+            )
+            schedule.node.add_dependency(self._migration.done)
+
+    def _api(self) -> None:
+        secrets = self._blueprint.surroundings.secrets
+        ingest = self._function(
+            "ingest",
+            "Accepts notifications in one transaction and answers what became of them.",
+            environment={
+                "HASH_SECRET_ARN": secrets.hash,
+                "LOCAL_WEBHOOK_ORIGIN": self._local_webhook_origin,
+            },
+            secret_arns=(secrets.hash,),
+        )
+        authorizer = self._function("authorizer", "Reads the API key; never denies.")
+        callbacks = self._function(
+            "callbacks",
+            "Keeps and applies what providers report.",
+            environment={
+                "CALLBACK_SECRET_ARN": secrets.callback,
+                "HASH_SECRET_ARN": secrets.hash,
+            },
+            secret_arns=(secrets.callback, secrets.hash),
+        )
+        api = NotificationApi(
+            self,
+            "Api",
+            blueprint=self._blueprint,
+            ingest=ingest.function,
+            callbacks=callbacks.function,
+            authorizer=authorizer.function,
+        )
+        CfnOutput(self, "ApiId", value=api.api.api_id, description="Id of the HTTP API")
+        CfnOutput(self, "ApiUrl", value=api.api.api_endpoint, description="Base of /v1")

@@ -1,0 +1,85 @@
+"""One PostgreSQL cluster per test process; each test clones a migrated template database."""
+
+import socket
+from collections.abc import Iterator
+from itertools import count
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from functions.migrate.migrate import migrate
+from functions.core.login import Login
+from functions.store.connection import Database, connector
+from infra.local.postgres import HOST, SUPERUSER, Postgres
+
+_numbers = count(1)
+
+# Durability off: these servers are thrown away. What is tested is locking and visibility.
+TEST_OPTIONS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=60")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """A running server with a migrated database named ``template``."""
+    folder = tmp_path_factory.mktemp("postgres")
+    server = Postgres(folder / "cluster", free_port(), folder / "postgres.log", TEST_OPTIONS)
+    server.start()
+    try:
+        with owner_connection(server, "postgres") as connection:
+            connection.execute("CREATE DATABASE template")
+        with owner_connection(server, "template") as connection:
+            migrate(connection)
+        yield server
+    finally:
+        server.stop()
+
+
+def owner_connection(server: Postgres, name: str) -> psycopg.Connection:
+    return psycopg.connect(
+        host=HOST, port=server.port, dbname=name, user=SUPERUSER, autocommit=True
+    )
+
+
+@pytest.fixture
+def database_name(postgres: Postgres) -> Iterator[str]:
+    """The name of a fresh database, equal to the template."""
+    name = f"test_{next(_numbers)}"
+    with owner_connection(postgres, "postgres") as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE template STRATEGY FILE_COPY").format(
+                sql.Identifier(name)
+            )
+        )
+    yield name
+    with owner_connection(postgres, "postgres") as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def login(postgres: Postgres, database_name: str) -> Login:
+    """How the functions' role logs in to the fresh database."""
+    return Login(
+        host=HOST, port=postgres.port, name=database_name, user="sendoff_service", tls=False
+    )
+
+
+@pytest.fixture
+def database(login: Login) -> Iterator[Database]:
+    """The fresh database as a function sees it: by the service role, one connection."""
+    database = Database(connector(lambda: login, application_name="test"))
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def owner(postgres: Postgres, database_name: str) -> Iterator[psycopg.Connection]:
+    """The fresh database as its owner, to arrange and to look."""
+    with owner_connection(postgres, database_name) as connection:
+        yield connection
