@@ -8,7 +8,7 @@ and no Docker.
 
 from collections.abc import Callable
 
-from aws_cdk import App, CliCredentialsStackSynthesizer
+from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer
 from aws_cdk import aws_lambda as lambda_
 
 from infra.bundling import aws_bundle, local_bundle
@@ -55,7 +55,7 @@ def add_aws_stacks(app: App, *, prefix: str, gateway_url: str | None, code: Code
     """Add DataStack, ServiceStack on top of it, and MonitoringStack beside them."""
     numbers = check(NUMBERS[Target.AWS])
     data = DataStack(app, "DataStack", prefix=prefix, numbers=numbers)
-    ServiceStack(
+    service = ServiceStack(
         app,
         "ServiceStack",
         properties=ServiceProperties(
@@ -66,14 +66,18 @@ def add_aws_stacks(app: App, *, prefix: str, gateway_url: str | None, code: Code
             surroundings=data.surroundings(),
             gateway_url=gateway_url,
         ),
+        # The command line checks the bootstrap as well, and the local target has none to check.
+        synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
     )
-    MonitoringStack(
+    monitoring = MonitoringStack(
         app,
         "MonitoringStack",
         prefix=prefix,
         numbers=numbers,
         on_call_email=app.node.try_get_context("on_call_email"),
     )
+    # A heartbeat alarm without a service would ring at once.
+    monitoring.add_stack_dependency(service)
 
 
 def local_code() -> CodeOf:

@@ -13,7 +13,7 @@ from infra import requirements
 from infra.imports import PACKAGE, needs_of
 from infra.packages import LAMBDA, Platform, compile_bytecode, files_of, install, owners, python_of
 from infra.paths import CACHE, ROOT
-from infra.staging import copy, staging
+from infra.staging import copy, link, make_once
 
 NEVER_SHIPPED = ("cli",)
 """Folders of ``functions/`` that no Lambda function may carry."""
@@ -21,15 +21,19 @@ NEVER_SHIPPED = ("cli",)
 MIGRATING = "migrate"
 """The one function that carries the migrations."""
 
+_RULES = hashlib.sha256(
+    b"".join((ROOT / "infra" / name).read_bytes() for name in ("bundling.py", "packages.py"))
+).hexdigest()
+"""Another rule makes another bundle of the same content."""
+
 
 def local_bundle(*, root: Path = ROOT, cache: Path = CACHE) -> Path:
     """Return a folder with ``functions/`` and ``migrations/`` in it, made once per content."""
     files = _own_files(root)
-    target = cache / f"local-{_digest(files, root=root)}"
-    if not target.exists():
-        with staging(target) as stage:
-            copy(files, root=root, target=stage)
-    return target
+    return make_once(
+        cache / f"local-{_digest(files, root=root)}",
+        lambda stage: copy(files, root=root, target=stage),
+    )
 
 
 def aws_bundle(
@@ -41,15 +45,15 @@ def aws_bundle(
     own = [*needs.files, *(_migrations(root) if folder == MIGRATING else ())]
     packages = install(text, platform, cache=cache)
     wanted = requirements.closure(requirements.read(text), owners(packages, needs.packages))
-    salt = (packages.name, *sorted(wanted), *sorted(needs.services))
-    target = cache / f"{folder}-{_digest(own, root=root, salt=salt)}"
-    if not target.exists():
-        with staging(target) as stage:
-            copy(own, root=root, target=stage)
-            compile_bytecode(stage, python_of(platform.version))
-            others = files_of(packages, wanted, services=needs.services)
-            copy(others, root=packages, target=stage)
-    return target
+    salt = (_RULES, packages.name, *sorted(wanted), *sorted(needs.services))
+
+    def fill(stage: Path) -> None:
+        copy(own, root=root, target=stage)
+        compile_bytecode(stage, python_of(platform.version))
+        others = files_of(packages, wanted, services=needs.services)
+        link(others, root=packages, target=stage)
+
+    return make_once(cache / f"{folder}-{_digest(own, root=root, salt=salt)}", fill)
 
 
 def _own_files(root: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from functions.core.states import Channel
 from infra.config import FunctionNumbers
-from infra.function import Blueprint, ServiceFunction
+from infra.function import Blueprint, Definition, ServiceFunction
 
 RECEIVE_ACTIONS = (
     "sqs:ReceiveMessage",
@@ -62,11 +62,9 @@ class ChannelSender(Construct):
         super().__init__(scope, f"{channel}-sender")
         numbers = blueprint.numbers.sender
         gateway_secret = blueprint.surroundings.secrets.gateway
-        self.sender = ServiceFunction(
-            self,
-            f"sender-{channel}",
+        definition = Definition(
+            name=f"sender-{channel}",
             folder="sender",
-            blueprint=blueprint,
             description=f"Opens, submits and closes one attempt per {channel} message.",
             numbers=FunctionNumbers(
                 timeout_seconds=numbers.timeout_seconds,
@@ -85,6 +83,7 @@ class ChannelSender(Construct):
                 )
             },
         )
+        self.sender = ServiceFunction(self, definition, blueprint=blueprint)
         self.source = lambda_.EventSourceMapping(
             self,
             "Source",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from functions.core.states import Channel
+from functions.core.states import Channel, Priority
 
 DAY_SECONDS = 86_400
 DEFAULT_PREFIX = "sendoff"
@@ -131,10 +131,12 @@ class NetworkNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmNumbers:
-    """When people are woken."""
+    """When people are woken: a stall is an age well past the priority's objective, for minutes."""
 
     heartbeat_minutes: int = 5
-    oldest_eligible_age_seconds: int = 900
+    oldest_eligible_age_seconds: Mapping[Priority, int] = field(
+        default_factory=lambda: {Priority.HIGH: 60, Priority.NORMAL: 900, Priority.LOW: 7200}
+    )
     oldest_eligible_age_minutes: int = 5
 
 
@@ -149,7 +151,7 @@ class Numbers:
     loop: LoopNumbers = LoopNumbers()
     database: DatabaseNumbers = DatabaseNumbers()
     network: NetworkNumbers = NetworkNumbers()
-    alarm: AlarmNumbers = AlarmNumbers()
+    alarm: AlarmNumbers = field(default_factory=AlarmNumbers)
     log_retention: str = "ONE_MONTH"  # a name of logs.RetentionDays
 
     @property
@@ -180,6 +182,53 @@ LOCAL = Numbers(
     functions=FUNCTIONS,
     channel={"backoff_base_seconds": 1, "backoff_cap_seconds": 8, "cutoff_seconds": 30},
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Where the local template may differ: ``<type>/<logical id>/<path>``, with wildcards."""
+
+    where: str
+    why: str
+
+
+_FUNCTION = "AWS::Lambda::Function/*/Properties"
+_POLICY = "AWS::IAM::Role/*/Properties/Policies"
+
+LOCAL_DIFFERENCES = (
+    Difference(
+        where=f"{_FUNCTION}/Code/*",
+        why="The emulator runs the host's Python and packages, so its bundle carries neither.",
+    ),
+    Difference(
+        where="AWS::Lambda::Function/*sender*/Properties/Timeout",
+        why="A sender that hangs is to be seen within seconds.",
+    ),
+    Difference(
+        where="AWS::SQS::Queue/*/Properties/VisibilityTimeout",
+        why="Follows from the sender timeout.",
+    ),
+    Difference(
+        where="Custom::Migration/*/Properties/Channels*",
+        why="Lease and deadline follow from the timeout; backoff and cutoff are to be watched.",
+    ),
+    Difference(where=f"{_FUNCTION}/VpcConfig/*", why="The emulator has no network to attach to."),
+    Difference(where=f"{_POLICY}/network/*", why="The right that belongs to the network."),
+    Difference(where=f"{_POLICY}/key/*", why="Local secrets are encrypted by no key of ours."),
+    Difference(
+        where=f"{_FUNCTION}/Environment/Variables/DATABASE_*",
+        why="The local database is a parameter, and trusts whoever reaches it.",
+    ),
+    Difference(where=f"{_POLICY}/database/*", why="No token is needed to log in locally."),
+    Difference(where="Parameters/*Database*", why="The local database is a parameter."),
+    Difference(where="Parameters/*SecretArn/*", why="Local secrets are made before the stack."),
+    Difference(
+        where=f"{_FUNCTION}/Environment/Variables/*_SECRET_ARN*",
+        why="A parameter here, an export of DataStack there.",
+    ),
+    Difference(where=f"{_POLICY}/secrets/*", why="Names the same secrets, by parameter."),
+)
+"""Everything else is the same on both targets, or a test fails."""
 
 NUMBERS: Mapping[Target, Numbers] = {Target.AWS: AWS, Target.LOCAL: LOCAL}
 

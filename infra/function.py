@@ -1,10 +1,10 @@
 """One function of the service: its role with exact rights, its log group and its limits."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field
+from typing import Any, cast
 
-from aws_cdk import Aws, Duration, RemovalPolicy
+from aws_cdk import Acknowledgment, Aws, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.config import FunctionNumbers, Numbers
-from infra.surroundings import Login, Surroundings
+from infra.surroundings import Login, Network, Surroundings
 
 Rights = Mapping[str, iam.PolicyStatement]
 """What a function may do, by the name of the inline policy that says so."""
@@ -37,33 +37,33 @@ class Blueprint:
     code: Callable[[str], lambda_.Code]
 
 
-class ServiceFunction(Construct):
-    """``<prefix>-<name>``, running ``functions/<folder>`` with a log-in to the database.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One function, ``<prefix>-<name>``, running ``functions/<folder>``.
 
-    ``rights`` is what it may do besides writing its log and reaching the database; ``secret_arns``
-    are the secrets it may read. The folder is the name, except for the senders.
+    ``environment`` and ``rights`` come on top of what every function has: its log and the
+    database. A ``scheduled`` one is started asynchronously, and again in a minute.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        name: str,
-        *,
-        blueprint: Blueprint,
-        numbers: FunctionNumbers,
-        description: str,
-        folder: str | None = None,
-        environment: Mapping[str, str] | None = None,
-        secret_arns: tuple[str, ...] = (),
-        rights: Rights | None = None,
-        login: Login | None = None,
-        asynchronous: bool = False,
-    ) -> None:
-        super().__init__(scope, name)
-        folder = folder or name
+    name: str
+    folder: str
+    description: str
+    numbers: FunctionNumbers
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    secret_arns: tuple[str, ...] = ()
+    rights: Rights = field(default_factory=dict[str, iam.PolicyStatement])
+    login: Login | None = None
+    scheduled: bool = False
+
+
+class ServiceFunction(Construct):
+    """The resources of one ``Definition``."""
+
+    def __init__(self, scope: Construct, definition: Definition, *, blueprint: Blueprint) -> None:
+        super().__init__(scope, definition.name)
         surroundings = blueprint.surroundings
-        login = login or surroundings.service
-        function_name = f"{blueprint.prefix}-{name}"
+        login = definition.login or surroundings.service
+        function_name = f"{blueprint.prefix}-{definition.name}"
         log_group = logs.LogGroup(
             self,
             "Logs",
@@ -71,50 +71,68 @@ class ServiceFunction(Construct):
             retention=logs.RetentionDays[blueprint.numbers.log_retention],
             removal_policy=RemovalPolicy.DESTROY,
         )
-        network = surroundings.network
-        secrets = (*secret_arns, login.secret_arn) if login.secret_arn else secret_arns
         function = lambda_.Function(
             self,
             "Function",
             function_name=function_name,
-            description=description,
+            description=definition.description,
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=lambda_.Architecture.ARM_64,
-            handler=f"functions.{folder}.main.handler",
-            code=blueprint.code(folder),
-            timeout=Duration.seconds(numbers.timeout_seconds),
-            memory_size=numbers.memory_megabytes,
-            reserved_concurrent_executions=numbers.reserved_concurrency,
+            handler=f"functions.{definition.folder}.main.handler",
+            code=blueprint.code(definition.folder),
+            timeout=Duration.seconds(definition.numbers.timeout_seconds),
+            memory_size=definition.numbers.memory_megabytes,
+            reserved_concurrent_executions=definition.numbers.reserved_concurrency,
             environment={
                 **_common(blueprint.prefix, surroundings, login),
-                **(environment or {}),
+                **definition.environment,
             },
             log_group=log_group,
-            role=_role(
-                self,
-                description=f"What {function_name} may do",
-                rights={
-                    "log": _write(log_group),
-                    **_reach_database(surroundings, login),
-                    **_read(secrets, surroundings.key_arn),
-                    **(rights or {}),
-                },
-            ),
-            vpc=network.vpc if network else None,
-            vpc_subnets=(
-                ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
-                if network
-                else None
-            ),
-            security_groups=[network.security_group] if network else None,
-            # What is started by a schedule is started again in a minute: a late or repeated run
-            # would only compete with the next.
-            max_event_age=(
-                Duration.seconds(blueprint.numbers.loop.event_age_seconds) if asynchronous else None
-            ),
-            retry_attempts=0 if asynchronous else None,
+            role=self._role(function_name, definition, login, surroundings, log_group),
+            **_placement(surroundings.network),
+            **_asynchrony(definition, blueprint.numbers),
         )
         self.function = cast("lambda_.IFunction", function)
+        Validations.of(self).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions::AwsSolutions-L1",
+                reason="Python 3.13 is what the packages are pinned, compiled and tested for.",
+            )
+        )
+
+    def _role(
+        self,
+        function_name: str,
+        definition: Definition,
+        login: Login,
+        surroundings: Surroundings,
+        log_group: logs.LogGroup,
+    ) -> iam.IRole:
+        """Return a role with one inline policy per right, so that each is found by its name."""
+        secrets = definition.secret_arns + ((login.secret_arn,) if login.secret_arn else ())
+        rights: Rights = {
+            "log": _write(log_group),
+            **_reach_database(surroundings, login),
+            **_read(secrets, surroundings.key_arn),
+            **definition.rights,
+        }
+        role = iam.Role(
+            self,
+            "Role",
+            description=f"What {function_name} may do",
+            assumed_by=cast("iam.IPrincipal", iam.ServicePrincipal("lambda.amazonaws.com")),
+            inline_policies={
+                name: iam.PolicyDocument(statements=[statement])
+                for name, statement in rights.items()
+            },
+        )
+        Validations.of(role).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions::AwsSolutions-IAM5[Resource::*]",
+                reason="The interfaces that Lambda makes in the network have no names beforehand.",
+            )
+        )
+        return cast("iam.IRole", role)
 
 
 def _common(prefix: str, surroundings: Surroundings, login: Login) -> dict[str, str]:
@@ -131,18 +149,23 @@ def _common(prefix: str, surroundings: Surroundings, login: Login) -> dict[str, 
     }
 
 
-def _role(scope: Construct, *, description: str, rights: Rights) -> iam.IRole:
-    """Return a role with one inline policy per right, so that a reader finds each by its name."""
-    role = iam.Role(
-        scope,
-        "Role",
-        description=description,
-        assumed_by=cast("iam.IPrincipal", iam.ServicePrincipal("lambda.amazonaws.com")),
-        inline_policies={
-            name: iam.PolicyDocument(statements=[statement]) for name, statement in rights.items()
-        },
-    )
-    return cast("iam.IRole", role)
+def _placement(network: Network | None) -> dict[str, Any]:
+    """Return where the function runs: in private subnets, with the internet behind a NAT."""
+    if network is None:
+        return {}
+    return {
+        "vpc": network.vpc,
+        "vpc_subnets": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        "security_groups": [network.security_group],
+    }
+
+
+def _asynchrony(definition: Definition, numbers: Numbers) -> dict[str, Any]:
+    """Return that a start which failed or came late is dropped: the next one is a minute away."""
+    if not definition.scheduled:
+        return {}
+    age = Duration.seconds(numbers.loop.event_age_seconds)
+    return {"max_event_age": age, "retry_attempts": 0}
 
 
 def _write(log_group: logs.LogGroup) -> iam.PolicyStatement:
@@ -156,7 +179,6 @@ def _reach_database(surroundings: Surroundings, login: Login) -> dict[str, iam.P
     """Return the rights to sit in the network and to log in by token, where there are such."""
     rights: dict[str, iam.PolicyStatement] = {}
     if surroundings.network:
-        # Lambda manages the interfaces with this role; their ids are not known beforehand.
         rights["network"] = iam.PolicyStatement(actions=list(NETWORK_ACTIONS), resources=["*"])
     if surroundings.connect_arn and login.auth == "iam":
         rights["database"] = iam.PolicyStatement(

@@ -8,7 +8,7 @@ from aws_cdk import CustomResource, Duration
 from constructs import Construct
 
 from infra.config import channels
-from infra.function import Blueprint, ServiceFunction
+from infra.function import Blueprint, Definition, ServiceFunction
 
 RESOURCE_TYPE = "Custom::Migration"
 
@@ -40,14 +40,14 @@ class Migration(Construct):
     ) -> None:
         super().__init__(scope, name)
         numbers = blueprint.numbers.functions["migrate"]
-        self.migrate = ServiceFunction(
-            self,
-            "migrate",
-            blueprint=blueprint,
+        definition = Definition(
+            name="migrate",
+            folder="migrate",
             description="Applies the migrations and the channel numbers on each deploy.",
             numbers=numbers,
             login=blueprint.surroundings.owner,
         )
+        self.migrate = ServiceFunction(self, definition, blueprint=blueprint)
         self.done = CustomResource(
             self,
             "Done",

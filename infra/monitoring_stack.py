@@ -15,12 +15,12 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from functions.core.states import Channel
+from functions.core.states import Channel, Priority
 from infra.config import METRIC_NAMESPACE, Numbers
 
 HEARTBEATS = ("Claim", "Sweeper", "Reconcile")
+WAITING = ("OldestEligibleAgeSeconds", "ReadyCount")
 GAUGES = (
-    "ReadyCount",
     "LeasedCount",
     "WaitingCount",
     "SubmittedCount",
@@ -54,7 +54,7 @@ class MonitoringStack(Stack):
         self.topic = self._on_call(on_call_email)
         alarms = [
             *(self._dead_letters(channel) for channel in Channel),
-            *(self._stalled(channel) for channel in Channel),
+            *(self._stalled(channel, priority) for channel in Channel for priority in Priority),
             *(self._silent(loop) for loop in HEARTBEATS),
         ]
         self._dashboard(alarms)
@@ -132,21 +132,24 @@ class MonitoringStack(Stack):
             ),
         )
 
-    def _stalled(self, channel: Channel) -> cloudwatch.Alarm:
+    def _stalled(self, channel: Channel, priority: Priority) -> cloudwatch.Alarm:
         numbers = self._numbers.alarm
+        seconds = numbers.oldest_eligible_age_seconds[priority]
         # Published from the database by the sweeper; without anything eligible there is no age. A
         # silent sweeper has an alarm of its own.
         return self._alarm(
-            f"{channel}-oldest-eligible-age",
-            metric=self._metric("OldestEligibleAgeSeconds", statistic="Maximum", channel=channel),
-            threshold=numbers.oldest_eligible_age_seconds,
+            f"{channel}-{priority}-oldest-eligible-age",
+            metric=self._metric(
+                "OldestEligibleAgeSeconds", statistic="Maximum", channel=channel, priority=priority
+            ),
+            threshold=seconds,
             comparison=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             minutes=numbers.oldest_eligible_age_minutes,
             missing=cloudwatch.TreatMissingData.NOT_BREACHING,
             description=(
-                f"The oldest due {channel} notification has been waiting for more than "
-                f"{numbers.oldest_eligible_age_seconds} s, and goes on waiting: look at the claim, "
-                "the sender's errors and the channel's rate, in this order."
+                f"The oldest due {channel} notification of {priority} priority has been waiting "
+                f"for more than {seconds} s, and goes on waiting: look at the claim, the sender's "
+                "errors and the channel's rate, in this order."
             ),
         )
 
@@ -166,32 +169,35 @@ class MonitoringStack(Stack):
             ),
         )
 
-    def _metric(
-        self, name: str, *, statistic: str, channel: str | None = None
-    ) -> cloudwatch.Metric:
+    def _metric(self, name: str, *, statistic: str, **dimensions: str) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=METRIC_NAMESPACE,
             metric_name=name,
-            dimensions_map={"channel": channel} if channel else None,
+            dimensions_map=dimensions,
             statistic=statistic,
             period=MINUTE,
         )
 
     def _dashboard(self, alarms: list[cloudwatch.Alarm]) -> None:
+        waiting: list[dict[str, str]] = [
+            {"channel": channel, "priority": priority}
+            for channel in Channel
+            for priority in Priority
+        ]
+        channels: list[dict[str, str]] = [{"channel": channel} for channel in Channel]
         rows: list[list[cloudwatch.IWidget]] = [
             [cloudwatch.AlarmStatusWidget(title="On call", alarms=alarms, width=24)],
-            [self._by_channel("OldestEligibleAgeSeconds", statistic="Maximum", width=24)],
-            [self._by_channel(name, statistic="Maximum", width=8) for name in GAUGES],
-            [
-                self._by_channel(f"Attempt{outcome}", statistic="Sum", width=6)
-                for outcome in OUTCOMES
-            ],
+            [self._graph(name, "Maximum", waiting, width=12) for name in WAITING],
+            [self._graph(name, "Maximum", channels, width=8) for name in GAUGES],
+            [self._graph(f"Attempt{one}", "Sum", channels, width=6) for one in OUTCOMES],
         ]
         cloudwatch.Dashboard(self, "Dashboard", dashboard_name=self._prefix, widgets=rows)
 
-    def _by_channel(self, name: str, *, statistic: str, width: int) -> cloudwatch.GraphWidget:
+    def _graph(
+        self, name: str, statistic: str, dimensions: list[dict[str, str]], *, width: int
+    ) -> cloudwatch.IWidget:
         return cloudwatch.GraphWidget(
             title=name,
             width=width,
-            left=[self._metric(name, statistic=statistic, channel=channel) for channel in Channel],
+            left=[self._metric(name, statistic=statistic, **one) for one in dimensions],
         )

@@ -4,14 +4,14 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import Distribution, PathDistribution
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 from infra.paths import CACHE, uv
-from infra.staging import staging
+from infra.staging import make_once
 
 LAMBDA_ROOT = "/var/task"
 """Where Lambda unpacks a bundle: what tracebacks of compiled code name."""
@@ -48,12 +48,12 @@ def install(requirements: str, platform: Platform, *, cache: Path = CACHE) -> Pa
     compiler = python_of(platform.version)
     key = f"{requirements}\0{platform.arguments}\0{compiler is not None}"
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    target = cache / f"packages-{platform.name}-{digest}"
-    if not target.exists():
-        with staging(target) as stage:
-            _fetch(requirements, platform, stage)
-            compile_bytecode(stage, compiler)
-    return target
+
+    def fill(stage: Path) -> None:
+        _fetch(requirements, platform, stage)
+        compile_bytecode(stage, compiler)
+
+    return make_once(cache / f"packages-{platform.name}-{digest}", fill)
 
 
 def _fetch(requirements: str, platform: Platform, stage: Path) -> None:
@@ -114,11 +114,8 @@ def files_of(packages: Path, names: Iterable[str], *, services: Collection[str])
 
     Of the descriptions of all AWS services, the greater part of boto3, only those of ``services``.
     """
-    wanted = set(names)
-    files: list[Path] = []
-    for distribution in installed(packages):
-        if _normalised(distribution) in wanted:
-            files += _files(distribution, packages)
+    known = catalogue(packages)
+    files = (file for name in names for file in known.get(name, ()))
     return sorted(file for file in files if not _describes_another(file, services))
 
 
@@ -134,39 +131,39 @@ def _describes_another(file: Path, services: Collection[str]) -> bool:
 
 def owners(packages: Path, top_levels: Iterable[str]) -> set[str]:
     """Return the distributions that bring the modules ``top_levels``, every one of them."""
+    bringing = {
+        file.parts[0].partition(".")[0]: name
+        for name, files in catalogue(packages).items()
+        for file in files
+        if not file.parts[0].endswith(".dist-info")
+    }
     wanted = set(top_levels)
-    found: dict[str, str] = {}
-    for distribution in installed(packages):
-        for file in distribution.files or ():
-            top = file.parts[0].partition(".")[0]
-            if top in wanted and not file.parts[0].endswith(".dist-info"):
-                found[top] = _normalised(distribution)
-    if missing := wanted - found.keys():
+    if missing := wanted - bringing.keys():
         raise PackagesUnavailable(
             f"functions/requirements.txt brings no {', '.join(sorted(missing))}."
         )
-    return set(found.values())
+    return {bringing[top_level] for top_level in wanted}
 
 
-def installed(packages: Path) -> list[Distribution]:
-    """Return the distributions in the folder ``packages``."""
-    return [PathDistribution(path) for path in sorted(packages.glob("*.dist-info"))]
+@cache
+def catalogue(packages: Path) -> Mapping[str, tuple[Path, ...]]:
+    """Return what is installed in ``packages``: the files of each distribution by its name.
+
+    Relative to the folder, bytecode included; without scripts and what only installers read.
+    """
+    compiled: dict[Path, list[Path]] = {}
+    for path in packages.rglob("__pycache__/*.pyc"):
+        source = path.parent.parent / f"{path.name.partition('.')[0]}.py"
+        compiled.setdefault(source.relative_to(packages), []).append(path.relative_to(packages))
+    found: dict[str, tuple[Path, ...]] = {}
+    for folder in packages.glob("*.dist-info"):
+        distribution = PathDistribution(folder)
+        recorded = (Path(*entry.parts) for entry in distribution.files or ())
+        kept = [file for file in recorded if _is_of_use(file)]
+        bytecode = [path for file in kept for path in compiled.get(file, ())]
+        found[distribution.name.lower().replace("_", "-")] = (*kept, *bytecode)
+    return found
 
 
-def _normalised(distribution: Distribution) -> str:
-    return distribution.name.lower().replace("_", "-").replace(".", "-")
-
-
-def _files(distribution: Distribution, packages: Path) -> list[Path]:
-    files: list[Path] = []
-    for entry in distribution.files or ():
-        file = Path(*entry.parts)
-        if ".." in file.parts or file.parts[0] == "bin" or file.name in _LEFT_OUT:
-            continue
-        files.append(file)
-        files += [
-            compiled.relative_to(packages)
-            for compiled in (packages / file.parent / "__pycache__").glob(f"{file.stem}.*.pyc")
-            if file.suffix == ".py"
-        ]
-    return files
+def _is_of_use(file: Path) -> bool:
+    return ".." not in file.parts and file.parts[0] != "bin" and file.name not in _LEFT_OUT

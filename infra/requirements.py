@@ -30,7 +30,7 @@ SHIPPED = (
 
 HEADER = "# Written by `uv run python -m infra.requirements`; the versions are pyproject.toml's.\n"
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[^ ;\\]+)")
-_VIA = re.compile(r"#(?: via)?\s+(?P<name>[a-z0-9-]+)")
+_VIA = re.compile(r"#(?: via)?\s+(?!via$)(?P<name>[a-z0-9-]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

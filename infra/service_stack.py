@@ -1,6 +1,6 @@
 """ServiceStack: the API, the functions, the queues between them, the schedules that drive them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from functions.core.states import Channel
 from infra.api import NotificationApi
 from infra.channel import ChannelQueue, ChannelSender
 from infra.config import Numbers
-from infra.function import Blueprint, ServiceFunction
+from infra.function import Blueprint, Definition, Rights, ServiceFunction
 from infra.migration import Migration
 from infra.schedule import Schedule
 from infra.surroundings import Surroundings, from_parameters
@@ -21,8 +21,8 @@ from infra.surroundings import Surroundings, from_parameters
 SCHEDULED = ("claim", "sweeper", "reconcile")
 """Run every minute; ``up`` and a deploy start all three at once."""
 
-GATEWAY_URL_PATTERN = r'https?://[^\s"\\]+'
-LOCAL_ORIGIN_PATTERN = r"(http://127\.0\.0\.1:[0-9]{1,5})?"
+GATEWAY_URL_PATTERN = r'^https?://[^\s"\\]+$'
+LOCAL_ORIGIN_PATTERN = r"^(http://127\.0\.0\.1:[0-9]{1,5})?$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,22 +97,22 @@ class ServiceStack(Stack):
         name: str,
         description: str,
         *,
-        environment: dict[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
         secret_arns: tuple[str, ...] = (),
-        rights: dict[str, iam.PolicyStatement] | None = None,
+        rights: Rights | None = None,
     ) -> ServiceFunction:
         """Return the function of the folder ``name``, updated only after the migration."""
-        function = ServiceFunction(
-            self,
-            name,
-            blueprint=self._blueprint,
-            numbers=self._blueprint.numbers.functions[name],
+        definition = Definition(
+            name=name,
+            folder=name,
             description=description,
-            environment=environment,
+            numbers=self._blueprint.numbers.functions[name],
+            environment=environment or {},
             secret_arns=secret_arns,
-            rights=rights,
-            asynchronous=name in SCHEDULED,
+            rights=rights or {},
+            scheduled=name in SCHEDULED,
         )
+        function = ServiceFunction(self, definition, blueprint=self._blueprint)
         function.function.node.add_dependency(self._migration.done)
         return function
 

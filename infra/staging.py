@@ -1,29 +1,46 @@
-"""Folders that appear whole or not at all."""
+"""Folders that are made once, appear whole or not at all, and go when nobody uses them."""
 
 import contextlib
+import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+KEPT_SECONDS = 7 * 86_400
+"""A folder that no synthesis has used for so long is removed when another one is made."""
 
-@contextlib.contextmanager
-def staging(target: Path) -> Generator[Path]:
-    """Give a folder to fill that becomes ``target`` at once, or nothing of it at all.
 
-    Two syntheses at a time may fill their own; the first one to finish is kept.
+def make_once(target: Path, fill: Callable[[Path], None]) -> Path:
+    """Return ``target``, which ``fill`` writes if it is not there yet.
+
+    Two syntheses at a time may each fill a folder of their own; the first to finish is kept.
     """
+    if target.is_dir():
+        os.utime(target)
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
     stage = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     stage.chmod(0o755)
     try:
-        yield stage
+        fill(stage)
         with contextlib.suppress(OSError):
             stage.rename(target)
-        if not target.is_dir():
-            raise NotADirectoryError(f"{target} is no folder and cannot hold a bundle.")
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+    if not target.is_dir():
+        raise NotADirectoryError(f"{target} is no folder and cannot hold a bundle.")
+    _forget_unused(target.parent)
+    return target
+
+
+def _forget_unused(cache: Path) -> None:
+    oldest = time.time() - KEPT_SECONDS
+    for folder in cache.iterdir():
+        with contextlib.suppress(OSError):
+            if folder.stat().st_mtime < oldest:
+                shutil.rmtree(folder)
 
 
 def copy(files: Iterable[Path], *, root: Path, target: Path) -> None:
@@ -32,3 +49,14 @@ def copy(files: Iterable[Path], *, root: Path, target: Path) -> None:
         destination = target / file
         destination.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / file, destination)
+
+
+def link(files: Iterable[Path], *, root: Path, target: Path) -> None:
+    """Do as ``copy`` does, but share the content where the disk can: nobody changes it."""
+    for file in files:
+        destination = target / file
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            destination.hardlink_to(root / file)
+        except OSError:
+            shutil.copyfile(root / file, destination)

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from functions.migrate.migrate import migrate
 from functions.core.login import Login
+from functions.migrate.migrate import migrate
 from functions.store.connection import Database, connector
 from infra.local.postgres import HOST, SUPERUSER, Postgres
 

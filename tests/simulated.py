@@ -1,4 +1,4 @@
-"""A client of the simulator, and an API that takes its callbacks: real sockets, state to look at."""
+"""A client of the simulator, and an API that takes its callbacks, over real sockets."""
 
 import json
 import threading
@@ -36,6 +36,7 @@ class CallbackApi:
     """Takes callbacks and remembers them; ``answers`` are given first, then 202."""
 
     url: str = ""
+    content_type: str = "application/problem+json"
     answers: list[int] = field(default_factory=list[int])
     callbacks: list[Callback] = field(default_factory=list[Callback])
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -73,6 +74,7 @@ def callback_api() -> Generator[CallbackApi]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             self.send_response(api.take(dict(self.headers.items()), body))
+            self.send_header("content-type", api.content_type)
             self.send_header("content-length", "0")
             self.end_headers()
 

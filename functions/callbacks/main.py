@@ -10,7 +10,7 @@ from typing import Any
 from functions.callbacks.receive import Receiver
 from functions.callbacks.settings import Settings
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, logger_for
+from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
 
@@ -26,6 +26,7 @@ receiver = Receiver(
 )
 
 
+@failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     answer, recorded = receiver.receive(event)
     counts = {"CallbackRefused": 1}

@@ -11,13 +11,18 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from functions.core.errors import Fault, RequestRefused, Unavailable, ValidationFailed
-from functions.core.problem import Problem, Refused, problem_of, unavailable
-from functions.core.recipient import InvalidRecipient, normalise, recipient_hash
-from functions.core.signature import verify
+from functions.core.problem import Refused, problem_of, unavailable
+from functions.core.recipient import (
+    MAX_TOKEN_CHARACTERS,
+    InvalidRecipient,
+    normalise,
+    recipient_hash,
+)
+from functions.core.signature import authenticate
 from functions.core.states import Channel
 from functions.core.strict_json import MalformedJson, parse
 from functions.providers.http import DECLARATION, Report, receipt_of
@@ -26,6 +31,8 @@ from functions.store.receipt import Recorded, database_clock, record
 
 MAX_BODY_BYTES = 256 * 1024
 MAX_TEXT_CHARACTERS = 512
+MAX_REASON_CHARACTERS = 512
+"""A longer reason is cut: evidence is worth more than its wording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,30 +54,34 @@ class Receiver:
         return {"statusCode": 202, "headers": {}, "body": ""}, recorded
 
     def _record(self, event: Mapping[str, Any]) -> Recorded:
-        provider = (event.get("pathParameters") or {}).get("provider")
-        if provider != DECLARATION.name:
+        parameters: Mapping[str, str] = event.get("pathParameters") or {}
+        if parameters.get("provider") != DECLARATION.name:
             raise Refused("not_found", "There are no callbacks of that provider.")
         body = _body_of(event)
-        webhook_id = verify(
-            body,
-            headers=event.get("headers") or {},
-            secrets=self.secrets(),
-            now=database_clock(self.database),
-        )
-        report = read_report(body, webhook_id=webhook_id)
+        signed = authenticate(body, headers=event.get("headers") or {}, secrets=self.secrets())
+        signed.check_age(database_clock(self.database))
+        report = read_report(body, webhook_id=signed.message_id)
         receipt = receipt_of(report, raw=body, recipient_hash=self._hash_of(report.recipient))
-        return record(self.database, [receipt], provider=provider)
+        return record(self.database, [receipt], provider=DECLARATION.name)
 
     def _hash_of(self, recipient: str | None) -> bytes | None:
-        """Return the hash of the recipient a report names, as accept would have stored it."""
+        """Return the hash of the recipient a report names, as accept would have stored it.
+
+        A report names no channel; but what is an address of one is none of those before it.
+        """
         if recipient is None:
             return None
-        channel = _channel_of(recipient)
-        try:
-            recipient = normalise(channel, recipient, local_webhook_origin=_origin_of(recipient))
-        except InvalidRecipient:
-            pass  # nobody of ours: its hash matches no notification, and the report stays a note
-        return recipient_hash(self.hash_key(), channel, recipient)
+        for channel in (Channel.WEBHOOK, Channel.SMS, Channel.EMAIL, Channel.PUSH):
+            try:
+                address = normalise(channel, recipient, local_webhook_origin=_origin_of(recipient))
+            except InvalidRecipient:
+                continue
+            return recipient_hash(self.hash_key(), channel, address)
+        return recipient_hash(self.hash_key(), NOBODY, recipient)
+
+
+NOBODY = "nobody"
+"""Stands for the channel of what is no address: the hash matches nothing, the report is a note."""
 
 
 def _body_of(event: Mapping[str, Any]) -> bytes:
@@ -89,45 +100,38 @@ def _body_of(event: Mapping[str, Any]) -> bytes:
 
 
 def read_report(body: bytes, *, webhook_id: str) -> Report:
-    """Return the report in ``body``; raise MalformedJson or ValidationFailed with every fault.
+    """Return the report in ``body``; raise MalformedJson or UnreadableReport with every fault.
 
     Unknown members and unknown statuses are kept as they are: a gateway may tell more than we ask.
     """
     value, faults = parse(body)
-    data: Any = cast("dict[str, Any]", value).get("data") if isinstance(value, dict) else None
-    if faults or not isinstance(data, dict):
+    members: Any = cast("dict[str, Any]", value).get("data") if isinstance(value, dict) else None
+    if faults or not isinstance(members, dict):
         raise MalformedJson("The callback is not an object with an object named data.")
-    members = cast("dict[str, Any]", data)
-    texts = {
-        name: _text(members, name, faults)
-        for name in (
-            "event_id",
-            "message_id",
-            "idempotency_key",
-            "recipient",
-            "status",
-            "reason",
-        )
-    }
-    if not texts["status"]:
+    data = cast("dict[str, Any]", members)
+    status = _text(data, "status", faults)
+    message_id = _text(data, "message_id", faults)
+    idempotency_key = _text(data, "idempotency_key", faults)
+    if status is None:
         faults.append(Fault("/data/status", "required", "A report names a status."))
-    if not (texts["message_id"] or texts["idempotency_key"]):
+    if message_id is None and idempotency_key is None:
         faults.append(Fault("/data", "required", "A report names a message or its key."))
-    if not isinstance(permanent := members.get("permanent", False), bool | None):
+    permanent = data.get("permanent")
+    if not isinstance(permanent, bool | None):
         faults.append(Fault("/data/permanent", "wrong_type", "It is true or false."))
-    occurred_at = _time(cast("dict[str, Any]", value).get("timestamp"), faults)
+    report = Report(
+        event_id=_text(data, "event_id", faults) or webhook_id,
+        message_id=message_id,
+        idempotency_key=idempotency_key,
+        recipient=_text(data, "recipient", faults, longest=MAX_TOKEN_CHARACTERS),
+        status=status or "",
+        permanent=permanent is True,
+        reason=(_text(data, "reason", faults, longest=None) or "")[:MAX_REASON_CHARACTERS] or None,
+        occurred_at=_time(cast("dict[str, Any]", value).get("timestamp"), faults),
+    )
     if faults:
         raise UnreadableReport(faults)
-    return Report(
-        event_id=texts["event_id"] or webhook_id,
-        message_id=texts["message_id"],
-        idempotency_key=texts["idempotency_key"],
-        recipient=texts["recipient"],
-        status=texts["status"] or "",
-        permanent=bool(permanent),
-        reason=texts["reason"],
-        occurred_at=occurred_at,
-    )
+    return report
 
 
 class UnreadableReport(ValidationFailed):
@@ -136,17 +140,24 @@ class UnreadableReport(ValidationFailed):
     code = "malformed_json"
 
 
-def _text(members: Mapping[str, Any], name: str, faults: list[Fault]) -> str | None:
-    value = members.get(name)
+def _text(
+    data: Mapping[str, Any],
+    name: str,
+    faults: list[Fault],
+    *,
+    longest: int | None = MAX_TEXT_CHARACTERS,
+) -> str | None:
+    """Return a member of the report, None when it is absent, null or empty."""
+    value = data.get(name)
     if value is None or value == "":
         return None
     if not isinstance(value, str):
         faults.append(Fault(f"/data/{name}", "wrong_type", "It is a string."))
-        return None
-    if len(value) > MAX_TEXT_CHARACTERS:
-        faults.append(Fault(f"/data/{name}", "too_long", f"At most {MAX_TEXT_CHARACTERS}."))
-        return None
-    return value
+    elif longest is not None and len(value) > longest:
+        faults.append(Fault(f"/data/{name}", "too_long", f"It has at most {longest} characters."))
+    else:
+        return value
+    return None
 
 
 def _time(value: Any, faults: list[Fault]) -> datetime | None:
@@ -154,21 +165,12 @@ def _time(value: Any, faults: list[Fault]) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        moment = None
-    if moment is None or moment.tzinfo is None:
+        if moment.tzinfo is None:
+            raise ValueError
+        return moment.astimezone(UTC)  # beyond the years 1 to 9999 nobody could read it again
+    except (TypeError, ValueError, OverflowError):
         faults.append(Fault("/timestamp", "invalid_time", "It is a time with an offset."))
         return None
-    return moment
-
-
-def _channel_of(recipient: str) -> Channel:
-    """Return the channel whose addresses look like ``recipient``; a report does not name it."""
-    if recipient.startswith(("https://", "http://")):
-        return Channel.WEBHOOK
-    if "@" in recipient:
-        return Channel.EMAIL
-    return Channel.SMS if recipient.startswith("+") else Channel.PUSH
 
 
 def _origin_of(recipient: str) -> str:

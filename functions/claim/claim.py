@@ -9,21 +9,24 @@ from functions.core.policy import Allow, Verdict, decide
 from functions.core.share import WEIGHTS, Shares
 from functions.core.states import Channel
 from functions.runtime.queue import Queues
+from functions.store.bucket import give_back, reserve
 from functions.store.claim import (
     NO_ORGANIZATION,
     Leased,
-    Survey,
-    give_back,
     lease_page,
-    promote,
     record_verdicts,
     release,
-    reserve,
-    survey,
 )
 from functions.store.connection import Database
+from functions.store.survey import PROMOTED_AT_ONCE, Survey, promote, survey
 
 RUN = "claim"
+
+PAGES_AT_ONCE = 8
+"""Pages per priority and round: uneven or locked organizations make them short. What is still
+missing then waits for the next round, which goes on from the cursor."""
+
+_RANK = {priority: place for place, priority in enumerate(WEIGHTS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +34,14 @@ class Round:
     """What a round did, per channel; ``generation`` is the newest run's."""
 
     generation: int
+    promoted: int
     claimed: Mapping[str, int]
     undispatched: int
 
     @property
     def was_idle(self) -> bool:
-        return not any(self.claimed.values())
+        """Nothing was claimed, and nothing more has become due than could be promoted."""
+        return not any(self.claimed.values()) and self.promoted < PROMOTED_AT_ONCE
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,71 +56,76 @@ class Claimer:
 
     def round(self) -> Round:
         """Promote what became due, then claim what each channel's budget allows."""
-        promote(self.database)
+        promoted = promote(self.database)
         channels = survey(self.database, run=RUN)
         claimed: dict[str, int] = {}
         undispatched = 0
         for channel in channels:
-            if channel.ready:
-                leased = self._lease(channel)
-                claimed[channel.channel] = len(leased)
+            if not channel.ready:
+                continue
+            leased: list[Leased] = []
+            try:
+                self._lease(channel, leased)
+            finally:  # what is leased goes out, even when the database went away in between
                 undispatched += self._dispatch(channel.channel, leased)
+            claimed[channel.channel] = len(leased)
         return Round(
             generation=max((channel.generation for channel in channels), default=0),
+            promoted=promoted,
             claimed=claimed,
             undispatched=undispatched,
         )
 
-    def _lease(self, channel: Survey) -> list[Leased]:
+    def _lease(self, channel: Survey, leased: list[Leased]) -> None:
         """Lease within the channel's budget: each priority its share, then what others left."""
         budget = reserve(
             self.database, channel=channel.channel, wanted=channel.page, leased=channel.leased
         )
         if not budget:
-            return []
+            return
         shares = self._shares.setdefault(channel.channel, Shares()).split(budget, channel.ready)
-        leased: list[Leased] = []
         spare = 0
+        hungry: list[str] = []
         for priority in channel.ready:
-            wanted = shares[priority] + spare
-            rows = self._lease_priority(channel, priority, wanted)
-            leased += rows
-            spare = wanted - len(rows)
-        for priority in channel.ready if spare else ():
-            rows = self._lease_priority(channel, priority, spare)
-            leased += rows
-            spare -= len(rows)
+            spare, more = self._lease_priority(channel, priority, shares[priority] + spare, leased)
+            if more:
+                hungry.append(priority)
+        for priority in hungry:
+            spare, _ = self._lease_priority(channel, priority, spare, leased)
         if spare:
             give_back(self.database, channel=channel.channel, unused=spare)
-        return leased
 
-    def _lease_priority(self, channel: Survey, priority: str, wanted: int) -> list[Leased]:
-        """Lease up to ``wanted`` rows; pages that came short because turns were uneven go on."""
-        leased: list[Leased] = []
-        while wanted > len(leased):
-            rows = lease_page(
+    def _lease_priority(
+        self, channel: Survey, priority: str, wanted: int, leased: list[Leased]
+    ) -> tuple[int, bool]:
+        """Lease up to ``wanted`` rows into ``leased``; return how many are missing, and whether
+        there may be more."""
+        more = True
+        for _ in range(PAGES_AT_ONCE):
+            if not wanted or not more:
+                break
+            page = lease_page(
                 self.database,
                 channel=channel.channel,
                 priority=priority,
-                page=wanted - len(leased),
+                page=wanted,
                 after=self._cursors.get((channel.channel, priority), NO_ORGANIZATION),
                 lease_seconds=channel.lease_seconds,
                 leased_by=self.leased_by,
             )
-            if not rows:
-                break
-            self._cursors[channel.channel, priority] = rows[0].cursor
-            leased += rows
-        return leased
+            self._cursors[channel.channel, priority] = page.cursor
+            leased += page.leased
+            wanted -= len(page.leased)
+            more = page.more
+        return wanted, more
 
     def _dispatch(self, channel: str, leased: list[Leased]) -> int:
         """Decide each row, store the verdicts, queue the allowed; release what was not queued."""
         verdicts: list[tuple[Leased, Verdict]] = [(row, decide(row, now=row.now)) for row in leased]
         record_verdicts(self.database, verdicts)
-        rank = {priority: place for place, priority in enumerate(WEIGHTS)}
         allowed = sorted(
             (row for row, verdict in verdicts if isinstance(verdict, Allow)),
-            key=lambda row: rank[row.priority],
+            key=lambda row: _RANK[row.priority],
         )
         failed = self.queues.send(
             channel,

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 from functions.claim.claim import RUN, Claimer
 from functions.core.errors import Unavailable
-from functions.store.claim import start_run
+from functions.store.survey import start_run
 
 OUTAGE_PAUSE_SECONDS = 1.0
+
+REPORT_SECONDS = 20.0
+"""Between heartbeats: well inside the minute that the alarm looks at."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +35,7 @@ def run_loop(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Summary:
-    """Run rounds for ``seconds``; ``report`` gets the counts per channel about once a minute.
+    """Run rounds for ``seconds``; ``report`` gets the counts per channel a few times a minute.
 
     A newer run raises the generation and this one ends after its round, so that schedules may
     overlap without a hole and without two busy loops. An unreachable database is waited for: its
@@ -63,9 +66,6 @@ def run_loop(
             break
         if done.was_idle:
             sleep(idle_seconds)
-    report(unreported)
+    if unreported:
+        report(unreported)
     return summary
-
-
-REPORT_SECONDS = 20.0
-"""Between heartbeats: well inside the minute that the alarm looks at."""

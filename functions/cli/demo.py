@@ -36,7 +36,7 @@ from infra.local.state import DEFAULT_FOLDER, DEFAULT_PORTS, Local, Ports
 MAX_ITEMS = 50_000
 """The simulator's ledger keeps twice as many requests."""
 POLL_SECONDS = 0.5
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 3.0
 """How long a wrong end may still be corrected by a late report after everything has ended."""
 CLOCK_SLACK = timedelta(seconds=1)
 
@@ -62,17 +62,23 @@ def demo(
     ports = Ports(
         api=api_port, simulator=simulator_port, emulator=emulator_port, database=database_port
     )
-    with (
-        reporting() as report,
-        running_or_own(state_folder(state_dir), ports, report=report) as local,
-    ):
+    folder = state_folder(state_dir)
+    with reporting() as report, running_or_own(folder, ports, report=report) as local:
         report.finish()
-        is_right = run(local, count=items, timeout_seconds=timeout, console=Console())
+        console = demo_screen.console_for_output()
+        is_right = run(local, count=items, timeout_seconds=timeout, console=console)
     if not is_right:
         raise typer.Exit(1)
 
 
-def run(local: Local, *, count: int, timeout_seconds: float, console: Console) -> bool:
+def run(
+    local: Local,
+    *,
+    count: int,
+    timeout_seconds: float,
+    console: Console,
+    settle_seconds: float = SETTLE_SECONDS,
+) -> bool:
     """Send ``count`` notifications; return whether every end and every effect is as expected."""
     wanted = notifications(count, origin=local.simulator_url)
     expected = [
@@ -89,7 +95,7 @@ def run(local: Local, *, count: int, timeout_seconds: float, console: Console) -
         lift_suppressions(stack, wanted)
         sent = send(stack, wanted)
         wait(stack, sent, progress)
-        seen = settle(stack, sent)
+        seen = settle(stack, sent, seconds=settle_seconds)
     demo_screen.show_table(console, seen)
     demo_screen.show_offenders(console, seen)
     words = demo_screen.summary(seen, accepted_at=sent.batches[0].accepted_at)
@@ -159,9 +165,9 @@ def wait(stack: Stack, sent: Sent, progress: demo_screen.Waiting) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def settle(stack: Stack, sent: Sent) -> list[Seen]:
+def settle(stack: Stack, sent: Sent, *, seconds: float) -> list[Seen]:
     """Return what became of every item; look again while a late report may still correct an end."""
-    until = min(stack.deadline, time.monotonic() + SETTLE_SECONDS)
+    until = min(stack.deadline, time.monotonic() + seconds)
     while True:
         seen = judge(
             sent.items,

@@ -257,7 +257,7 @@ def _event(body: str) -> dict[str, Any]:
                 "lambda": {
                     "key_id": "019b76da-a800-7000-8000-000000000002",
                     "organization_id": "019b76da-a800-7000-8000-000000000001",
-                    "scopes": ["send", "read", "admin"],
+                    "scopes": "send read admin",
                 }
             },
             "domainName": "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com",

@@ -7,17 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rich.console import Console
+from rich import box
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from functions.cli.demo_expectation import Expectation
 from functions.cli.demo_verdict import Seen
 from functions.core.states import FINAL, HELD, Status
+from infra.local.simulator_behaviour import Kind
 
 LINE_SECONDS = 5.0
 """Least time between two plain lines."""
 OFFENDERS_SHOWN = 10
+PLAIN_WIDTH = 120
 _ENDED = FINAL | HELD
 
 
@@ -30,13 +33,11 @@ def waiting_for(counts: Mapping[str, int], *, silent: int) -> str:
     """Return in words what the open notifications counted by status wait for."""
     submitted = counts.get(Status.SUBMITTED, 0)
     unsent = sum(counts.values()) - ended(counts) - submitted
-    parts = [f"{unsent} to send or to try again"] if unsent else []
+    parts = [f"{unsent} to send or try again"] if unsent else []
     if submitted > silent or (submitted and unsent):
-        parts.append(f"{submitted} sent, waiting for a report")
+        parts.append(f"{submitted} await a report")
     elif submitted:
-        parts.append(
-            f"{submitted} silent: unconfirmed after the cutoff of 30 s, closed once a minute"
-        )
+        parts.append(f"{submitted} silent, waiting for the 30 s cutoff (closed once a minute)")
     return " · ".join(parts) or "done"
 
 
@@ -75,55 +76,79 @@ class Waiting:
             self.console.out(f"{now - self._begun_at:5.0f} s  {words}", highlight=False)
 
 
+def console_for_output() -> Console:
+    """Return the console of standard output; wide enough for the table when not a terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PLAIN_WIDTH)
+
+
 @contextmanager
 def waiting(console: Console, *, total: int, silent: int) -> Generator[Waiting]:
     if not console.is_terminal:
         yield Waiting(console, total, silent)
         return
     columns = (
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[words]}"),
+        BarColumn(bar_width=16),
+        MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=2 * len(str(total)) + 1)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=7)),
+        TextColumn(
+            "{task.fields[words]}",
+            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+        ),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, expand=True) as bar:
         bar.add_task("", total=total, words="")
         yield Waiting(console, total, silent, bar)
 
 
 def show_table(console: Console, seen: Sequence[Seen]) -> None:
     """Print a row per channel, behaviour and expected end."""
-    table = Table(title="Expected and seen", title_justify="left", pad_edge=False)
-    for name in ("channel", "behaviour", "items", "expected", "seen", "effects", "seen", ""):
-        is_number = name in ("items", "effects") or len(table.columns) == 6
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
-    rows: defaultdict[tuple[str, str, Expectation], list[Seen]] = defaultdict(list)
+    table = Table(title="Expected and seen", title_justify="left", box=box.SIMPLE_HEAD)
+    for name, justify in _COLUMNS:
+        table.add_column(name, justify=justify, no_wrap=True)
+    groups: defaultdict[tuple[str, Kind, Expectation], list[Seen]] = defaultdict(list)
     for one in seen:
-        rows[one.item.channel, one.item.kind, one.item.expected].append(one)
-    order = list(dict.fromkeys(one.item.channel for one in seen))
+        groups[one.item.channel, one.item.kind, one.item.expected].append(one)
+    in_order = sorted(groups.items(), key=lambda row: (row[0][0], row[0][1], row[0][2].status))
     last = ""
-    for (channel, kind, expected), group in sorted(
-        rows.items(), key=lambda row: (order.index(row[0][0]), row[0][1], row[0][2].status)
-    ):
+    for (channel, kind, expected), group in in_order:
         if last and channel != last:
             table.add_section()
         last = channel
-        statuses = Counter(one.status for one in group)
-        is_right = not any(one.faults for one in group)
-        table.add_row(
-            channel,
-            kind,
-            str(len(group)),
-            expected.status + (" + suppression" if expected.is_suppressed else ""),
-            ", ".join(
-                status if number == len(group) else f"{number} {status}"
-                for status, number in statuses.most_common()
-            ),
-            str(expected.effects * len(group)),
-            str(sum(one.effects for one in group)),
-            "[green]ok[/green]" if is_right else "[red]no[/red]",
-        )
+        table.add_row(channel, kind, *_cells(expected, group))
     console.print(table)
+
+
+_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
+    ("channel", "left"),
+    ("behaviour", "left"),
+    ("items", "right"),
+    ("expected", "left"),
+    ("seen", "left"),
+    ("effects", "right"),
+    ("seen", "right"),
+    ("", "left"),
+)
+
+
+def _cells(expected: Expectation, group: Sequence[Seen]) -> tuple[str, ...]:
+    """Return the cells of a row from the third on."""
+    ends = Counter(_end(one.status, is_suppressed=one.is_suppressed) for one in group)
+    is_right = not any(one.faults for one in group)
+    return (
+        str(len(group)),
+        _end(expected.status, is_suppressed=expected.is_suppressed),
+        ", ".join(
+            end if number == len(group) else f"{number} {end}" for end, number in ends.most_common()
+        ),
+        str(expected.effects * len(group)),
+        str(sum(one.effects for one in group)),
+        "[green]ok[/green]" if is_right else "[red]no[/red]",
+    )
+
+
+def _end(status: str, *, is_suppressed: bool) -> str:
+    return f"{status} + suppression" if is_suppressed else status
 
 
 def show_offenders(console: Console, seen: Sequence[Seen]) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from functions.cli.demo_expectation import Expectation, expected_end
@@ -118,10 +118,11 @@ def count_effects(items: Sequence[Item], effects: Iterable[Mapping[str, Any]]) -
 
 
 def _owner(effect: Mapping[str, Any]) -> str:
-    """Return the id of the notification that an effect is of: the gateway is told, a key shows it."""
+    """Return the id of the notification behind an effect: in a gateway's request, or in the key."""
     body = effect["body"]
-    named = body.get("notification_id") if isinstance(body, dict) else None
-    return str(named or (effect["idempotency_key"] or "").partition(".")[0])
+    if isinstance(body, dict) and "notification_id" in body:
+        return str(cast(dict[str, Any], body)["notification_id"])
+    return (effect["idempotency_key"] or "").partition(".")[0]
 
 
 def _is_older(owner: str, first: str) -> bool:

@@ -1,4 +1,4 @@
-"""`sendoff logs`: what the functions wrote, as CloudWatch Logs keeps it, and the processes' own logs.
+"""`sendoff logs`: what the functions wrote to CloudWatch Logs, and the processes' own logs.
 
 A function's lines are those it would have on AWS. The processes of the stack (postgres, emulator,
 simulator …) write files in the state folder.

@@ -3,27 +3,24 @@
 import sys
 from typing import Any
 
-import click
 import typer
-from typer.core import TyperGroup
 
-from functions.cli import logs, stack
+from functions.cli import demo, logs, stack
 from functions.core.errors import SendoffError
 
 
-class Commands(TyperGroup):
+class Commands(typer.Typer):
     """Says what went wrong in words, without a traceback."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            return super().__call__(*arguments, **options)
         except SendoffError as error:
             typer.echo(error.detail, err=True)
-            raise typer.Exit(1) from error
+            sys.exit(1)
 
 
-app = typer.Typer(
-    cls=Commands,
+app = Commands(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,6 +28,7 @@ app = typer.Typer(
 )
 app.command()(stack.up)
 app.command()(stack.down)
+app.command()(demo.demo)
 app.command()(logs.logs)
 app.command(context_settings=stack.PASSED_ON)(stack.psql)
 app.command()(stack.flush)
@@ -39,4 +37,4 @@ app.command("supervise", hidden=True)(stack.supervise_command)
 
 
 if __name__ == "__main__":
-    sys.exit(app())
+    app()

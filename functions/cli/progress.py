@@ -4,7 +4,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TextIO
 
 from rich.console import Console
@@ -109,7 +109,7 @@ def relay(lines: Iterable[str], *, to: Report) -> tuple[str, str] | None:
 
 
 @contextlib.contextmanager
-def reporting(*, quiet: bool = False) -> Iterator[Report]:
+def reporting(*, quiet: bool = False) -> Generator[Report]:
     """Give the report that suits standard output; ``quiet`` keeps it free for something else."""
     stream = sys.stderr if quiet else sys.stdout
     if not stream.isatty():

@@ -1,5 +1,6 @@
 """The one calm screen of a running stack: where it is, a key, and a command to copy."""
 
+import json
 import secrets
 import sys
 
@@ -32,12 +33,19 @@ Try:
 
 def command(local: Local) -> str:
     """Return a shell command that sends one email; its key is fresh, so each screen sends anew."""
+    body = json.dumps(
+        {
+            "channel": "email",
+            "recipient": "ok+you@example.com",
+            "content": {"subject": "Hello", "text": "It works."},
+        }
+    )
     return f"""\
 curl -sS {local.api_url}/v1/notifications \\
   -H 'Authorization: Bearer {local.api_key}' \\
   -H 'Idempotency-Key: hello-{secrets.token_hex(4)}' \\
   -H 'Content-Type: application/json' \\
-  -d '{{"channel":"email","recipient":"ok+you@example.com","content":{{"subject":"Hello","text":"It works."}}}}'"""
+  -d '{body}'"""
 
 
 def numbers() -> str:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,9 +30,9 @@ class NotRunning(SendoffError):
 
 
 def caller_environment() -> dict[str, str]:
-    """Return the environment of this process, once what speaks of other accounts is removed from it.
+    """Remove from this process's environment what speaks of other accounts; return the rest.
 
-    Removed here as well: boto3 and psycopg read it behind our back.
+    Removed and not only left out: boto3 and psycopg read it behind our back.
     """
     for name in list(os.environ):
         if name.startswith(_OTHER_WORLDS):
@@ -65,7 +65,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def _undisturbed() -> Generator[None]:
     """Ignore requests to end, of which there is one already."""
     kept = {
         number: signal.signal(number, signal.SIG_IGN)
@@ -173,7 +173,7 @@ def stop(folder: StateFolder) -> bool:
 
 
 @contextlib.contextmanager
-def running_or_own(folder: StateFolder, ports: Ports, *, report: Report) -> Iterator[Local]:
+def running_or_own(folder: StateFolder, ports: Ports, *, report: Report) -> Generator[Local]:
     """Give the stack that runs in ``folder``, or one that is started and ended for this use."""
     folder.create()
     if folder.holder() is not None:

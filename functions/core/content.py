@@ -7,8 +7,9 @@ webhook  any JSON of at most 256 KB
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 from functions.core.errors import Fault, Unreadable
@@ -16,6 +17,8 @@ from functions.core.states import Channel
 
 MAX_SMS_CHARACTERS = 1600
 MAX_WEBHOOK_BYTES = 256 * 1024
+MAX_UNKNOWN = 100
+"""Unknown members that are named; an answer shows no more faults."""
 MAX_DEPTH = 100
 """Nesting of free JSON: far below what PostgreSQL, and every JSON library we meet, can hold."""
 
@@ -139,10 +142,10 @@ def _members(value: Any, known: tuple[str, ...]) -> tuple[dict[str, Any], list[F
     if type(value) is not dict:
         raise UnreadableContent([Fault("", "wrong_type", "The content is a string or an object.")])
     members = cast("dict[str, Any]", value)
+    unknown = islice((name for name in members if name not in known), MAX_UNKNOWN)
     return members, [
         Fault(f"/{pointer_token(name)}", "unknown_field", "There is no such field.")
-        for name in members
-        if name not in known
+        for name in unknown
     ]
 
 
@@ -161,21 +164,22 @@ def pointer_token(name: str) -> str:
 
 def encoded_bytes(value: Any) -> int:
     """Return the size of ``value`` as compact JSON in UTF-8."""
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    return len(_COMPACT.encode(value).encode())
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def is_too_deep(value: Any) -> bool:
     """Whether ``value`` nests deeper than MAX_DEPTH; level by level, so depth costs no stack."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(MAX_DEPTH + 1):
-        level = [
-            child
-            for parent in level
-            if isinstance(parent, dict | list)
-            for child in (
-                cast("dict[str, Any]", parent).values() if isinstance(parent, dict) else parent
-            )
-        ]
+        level = [item for item in level if isinstance(item, dict | list)]
         if not level:
             return False
+        level = [child for container in level for child in _children(container)]
     return True
+
+
+def _children(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container

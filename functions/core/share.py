@@ -13,21 +13,17 @@ class Shares:
     """The running account of one channel; kept in memory, and only a hint if it is lost."""
 
     def __init__(self) -> None:
-        self._carry = dict.fromkeys(WEIGHTS, 0.0)
+        self._owed = dict.fromkeys(WEIGHTS, 0.0)
 
     def split(self, budget: int, ready: Sequence[str]) -> dict[str, int]:
         """Return whole shares of ``budget`` for the priorities in ``ready``; they sum to it."""
         total = sum(WEIGHTS[name] for name in ready)
-        for name in WEIGHTS:
-            due = budget * WEIGHTS[name] / total if name in ready else 0.0
-            self._carry[name] = self._carry[name] + due if name in ready else 0.0
-        shares = {name: max(int(self._carry[name]), 0) for name in ready}
-        for _ in range(budget - sum(shares.values())):
-            behind = max(ready, key=lambda name: self._carry[name] - shares[name])
-            shares[behind] += 1
-        for _ in range(sum(shares.values()) - budget):
-            ahead = min(ready, key=lambda name: self._carry[name] - shares[name])
-            shares[ahead] -= 1
+        for name, weight in WEIGHTS.items():
+            self._owed[name] = self._owed[name] + budget * weight / total if name in ready else 0.0
+        shares = dict.fromkeys(ready, 0)
+        for _ in range(budget if ready else 0):
+            furthest_behind = max(ready, key=lambda name: self._owed[name] - shares[name])
+            shares[furthest_behind] += 1
         for name in ready:
-            self._carry[name] -= shares[name]
+            self._owed[name] -= shares[name]
         return shares

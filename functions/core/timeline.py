@@ -1,13 +1,13 @@
 """What happened to a notification, in order, each step with a sentence a person understands.
 
 Stored are the transitions that nothing else tells. Acceptance follows from the row itself, and a
-claim from what its lease led to: an attempt, or a lease given back (so its time is the latest it can
-have been; an attempt follows its claim within seconds).
+claim from what its lease led to: an attempt, or a lease given back (so its time is the latest it
+can have been; an attempt follows its claim within seconds).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -93,7 +93,8 @@ def timeline(
 
 
 def _accepted(accepted_at: datetime, due_at: datetime) -> Entry:
-    when = "at once" if due_at <= accepted_at else f"from {_moment(due_at)}"
+    moment = due_at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    when = "at once" if due_at <= accepted_at else f"from {moment} on"
     return Entry(
         at=accepted_at,
         actor="client",

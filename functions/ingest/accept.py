@@ -6,12 +6,13 @@ from typing import Any
 
 import orjson
 
+from functions.core.problem import Refused
 from functions.ingest import representation
 from functions.ingest.admission import admit_batch, admit_single
-from functions.ingest.problem import Refused
 from functions.ingest.request import Request
 from functions.ingest.service import Answer, Service
 from functions.store import accept as store
+from functions.store import idempotency
 from functions.store.browse import History
 
 BATCHES, SINGLE = "/v1/notifications/batches", "/v1/notifications"
@@ -21,13 +22,13 @@ def post_batch(request: Request, service: Service) -> Answer:
     """202 with the ids in input order; equal requests with the same key get the same answer."""
     request.parameters({})
     key, body = request.idempotency_key(), request.json_body()
-    batch = store.accept_batch(
+    accepted = store.accept_batch(
         service.database,
-        request=_request(request, BATCHES, key, body),
+        request=_recognised(request, BATCHES, key, body),
         notifications=admit_batch(body, door=service.door),
     )
-    text = representation.write(representation.accepted_batch(batch))
-    return _accepted(text, replayed=batch.replayed)
+    text = representation.write(representation.accepted_batch(accepted.batch))
+    return _accepted(text, replayed=accepted.replayed)
 
 
 def post_notification(request: Request, service: Service) -> Answer:
@@ -36,7 +37,7 @@ def post_notification(request: Request, service: Service) -> Answer:
     key, body = request.idempotency_key(), request.json_body()
     single = store.accept_single(
         service.database,
-        request=_request(request, SINGLE, key, body),
+        request=_recognised(request, SINGLE, key, body),
         notification=admit_single(body, door=service.door),
         render=_render,
     )
@@ -58,8 +59,8 @@ def _accepted(text: str, *, replayed: bool) -> Answer:
     return Answer(status=202, body=text, headers=headers)
 
 
-def _request(request: Request, route: str, key: str, body: Any) -> store.Request:
-    return store.Request(
+def _recognised(request: Request, route: str, key: str, body: Any) -> idempotency.Request:
+    return idempotency.Request(
         organization_id=request.organization_id,
         route=route,
         key=key,

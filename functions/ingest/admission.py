@@ -6,27 +6,30 @@ repeated, so a replay never fails at the door.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FailFast, TypeAdapter, ValidationError
 
 from functions.core.content import UnreadableContent, read_content
 from functions.core.errors import Fault, ValidationFailed
 from functions.core.recipient import InvalidRecipient, normalise, recipient_hash
 from functions.core.states import Channel, Priority
-from functions.ingest.faults import below, faults_of
-from functions.ingest.schemas import MAX_ITEMS, Item
-from functions.ingest.strict_json import token
+from functions.core.strict_json import MAX_FAULTS
+from functions.ingest.faults import MAX_MEMBERS, below, faults_of, too_many_members
+from functions.ingest.request import unknown_fields
+from functions.ingest.schemas import MAX_ITEMS, MAX_METADATA, Item
 from functions.ingest.times import DETAIL, InvalidTime, parse_time
 from functions.store.accept import NewNotification
 
 DEFAULT_CATEGORY = "transactional"
+_MOST = {"metadata": MAX_METADATA, "channels": len(Channel), "template": 3}
 
 _ITEM: TypeAdapter[Item] = TypeAdapter(Item)
-_ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
+_ITEMS: TypeAdapter[list[Item]] = TypeAdapter(Annotated[list[Item], FailFast()])
 _CHANNELS = frozenset(Channel)
 # What the next stages of the service bring, and what each stands in for.
 _NOT_YET = {"channels": "channel", "recipient_id": "recipient", "template": "content"}
+_PARTS = frozenset(_NOT_YET.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,35 +41,68 @@ class Door:
 
 
 def admit_batch(body: Any, *, door: Door) -> list[NewNotification]:
-    """Return the items of a batch request; raise ValidationFailed with every fault."""
+    """Return the items of a batch request; raise ValidationFailed with every fault, up to 100."""
     items = _items_of(body)
-    try:
-        _ITEMS.validate_python(items)
-        faults: list[Fault] = []
-    except ValidationError as error:
-        faults = faults_of(error, prefix="/notifications")
+    are_shaped = _are_shaped(items)
+    faults: list[Fault] = []
     admitted: list[NewNotification] = []
     for index, item in enumerate(items):
+        here = f"/notifications/{index}"
+        if not are_shaped:
+            faults += below(here, _faults_of_shape(item))
         if isinstance(item, dict):
-            notification = _read_item(cast("Item", item), f"/notifications/{index}", faults, door)
+            notification = _read_item(cast("Item", item), here, faults, door)
             if notification is not None:
                 admitted.append(notification)
+        if len(faults) >= MAX_FAULTS:
+            break
     if faults:
-        raise ValidationFailed(_in_order(faults))
+        raise ValidationFailed(faults)
     return admitted
 
 
 def admit_single(body: Any, *, door: Door) -> NewNotification:
     """Return the one item of a request; raise ValidationFailed with every fault."""
-    faults: list[Fault] = []
-    try:
-        _ITEM.validate_python(body)
-    except ValidationError as error:
-        faults = faults_of(error)
+    faults = _faults_of_shape(body)
     item = _read_item(cast("Item", body), "", faults, door) if isinstance(body, dict) else None
     if faults or item is None:
         raise ValidationFailed(faults)
     return item
+
+
+def _are_shaped(items: list[Any]) -> bool:
+    """Whether every item has its shape: one call for all, which ends at the first that has not."""
+    if any(isinstance(item, dict) and _excess(cast("Item", item)) for item in items):
+        return False
+    try:
+        _ITEMS.validate_python(items)
+    except ValidationError:
+        return False
+    return True
+
+
+def _faults_of_shape(item: Any) -> list[Fault]:
+    if isinstance(item, dict) and (excess := _excess(cast("Item", item))):
+        return excess
+    try:
+        _ITEM.validate_python(item)
+    except ValidationError as error:
+        return faults_of(error)
+    return []
+
+
+def _excess(item: Item) -> list[Fault]:
+    """Return a fault for what has too many members, before each of them is judged.
+
+    A body of 4 MB holds a million of them, and a fault for each would need gigabytes.
+    """
+    if len(item) > MAX_MEMBERS:
+        return [too_many_members(MAX_MEMBERS)]
+    return [
+        too_many_members(most, f"/{name}")
+        for name, most in _MOST.items()
+        if isinstance(value := item.get(name), dict | list) and len(cast("list[Any]", value)) > most
+    ]
 
 
 def _items_of(body: Any) -> list[Any]:
@@ -74,11 +110,7 @@ def _items_of(body: Any) -> list[Any]:
     if not isinstance(body, dict):
         raise ValidationFailed([Fault("", "wrong_type", "The body is an object.")])
     members = cast("dict[str, Any]", body)
-    faults = [
-        Fault(f"/{token(name)}", "unknown_field", "There is no such field.")
-        for name in members
-        if name != "notifications"
-    ]
+    faults = unknown_fields(name for name in members if name != "notifications")
     items = members.get("notifications")
     here = "/notifications"
     if items is None:
@@ -92,11 +124,6 @@ def _items_of(body: Any) -> list[Any]:
     if faults:
         raise ValidationFailed(faults)
     return cast("list[Any]", items)
-
-
-def _in_order(faults: list[Fault]) -> list[Fault]:
-    """Return ``faults`` by item, for somebody who reads them beside the request."""
-    return sorted(faults, key=lambda fault: int(fault.pointer.split("/")[2]))
 
 
 def _read_item(item: Item, here: str, faults: list[Fault], door: Door) -> NewNotification | None:
@@ -136,6 +163,8 @@ def _read_item(item: Item, here: str, faults: list[Fault], door: Door) -> NewNot
 def _missing(item: Item) -> list[Fault]:
     """Return a fault for each part that is missing, doubly given, or not supported yet."""
     found: list[Fault] = []
+    if item.keys() >= _PARTS and not item.keys() & _NOT_YET.keys() and None not in item.values():
+        return found  # nearly always
     for later, now in _NOT_YET.items():
         has_later, has_now = item.get(later) is not None, _has(item, now)
         if has_later and has_now:

@@ -13,6 +13,7 @@ from functions.ingest.request import Request, invalid_parameter
 from functions.ingest.service import Answer, Service, answer
 from functions.ingest.times import InvalidTime, parse_time
 from functions.store import browse as store
+from functions.store.batch import read_batch
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 100
 MAX_TEXT = 128
@@ -35,7 +36,7 @@ LIST_PARAMETERS = {
 def get_batch(request: Request, service: Service) -> Answer:
     """200 with the counts by status."""
     request.parameters({})
-    batch = store.read_batch(
+    batch = read_batch(
         service.database,
         organization_id=request.organization_id,
         batch_id=request.path_id("batch_id"),

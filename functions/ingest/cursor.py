@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from functions.ingest.problem import Refused
+from functions.core.problem import Refused
 
 _ID_BYTES = 16
 _CODE_BYTES = 16

@@ -10,14 +10,23 @@ def get_openapi(request: Request, service: Service) -> Answer:
     """200 with the OpenAPI document."""
     del service
     request.parameters({})
-    return Answer(status=200, body=_openapi_text())
+    return Answer(status=200, body=_openapi_text(), headers=_FRESH, compress=True)
 
 
 def get_docs(request: Request, service: Service) -> Answer:
     """200 with a page that needs nothing from elsewhere."""
     del service
     request.parameters({})
-    return Answer(status=200, body=_docs_page(), content_type="text/html; charset=utf-8")
+    return Answer(
+        status=200,
+        body=_docs_page(),
+        headers=_FRESH,
+        content_type="text/html; charset=utf-8",
+        compress=True,
+    )
+
+
+_FRESH = {"Cache-Control": "no-cache"}
 
 
 @lru_cache(maxsize=1)

@@ -1,12 +1,12 @@
-"""From what pydantic finds to the faults of the contract: pointer, code, and words without values."""
+"""What pydantic finds, as the contract names it: pointer, code, and words without values."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from functions.core.errors import Fault, ValidationFailed
-from functions.ingest.strict_json import token
+from functions.core.strict_json import token
 
 _CODES: dict[str, tuple[str, str]] = {
     "missing": ("required", "It is required."),
@@ -21,20 +21,24 @@ _CODES: dict[str, tuple[str, str]] = {
 _LITERAL = "literal_error"
 
 
-def faults_of(error: ValidationError, *, prefix: str = "") -> list[Fault]:
-    """Return every fault in ``error``, its pointer below ``prefix``."""
+MAX_MEMBERS = 32
+"""Of an object of ours: more are refused before each is judged and named."""
+
+
+def faults_of(error: ValidationError) -> list[Fault]:
+    """Return every fault in ``error``."""
     return [
-        _fault(prefix, found["loc"], found["type"], found.get("ctx") or {}, found.get("input"))
+        _fault(found["loc"], found["type"], found.get("ctx") or {}, found.get("input"))
         for found in error.errors(include_url=False)
     ]
 
 
 def _fault(
-    prefix: str, location: tuple[int | str, ...], kind: str, context: dict[str, Any], value: Any
+    location: tuple[int | str, ...], kind: str, context: dict[str, Any], value: Any
 ) -> Fault:
     if location[-1:] == ("[key]",) and location[-2:-1] != ("metadata",):
         location = location[:-1]  # the name of a member is at fault: point at the member
-    pointer = prefix + "".join(f"/{token(str(part))}" for part in location)
+    pointer = "".join(f"/{token(str(part))}" for part in location)
     if kind == _LITERAL and isinstance(value, str):
         return Fault(pointer, "not_allowed", f"It is one of {context['expected']}.")
     code, words = _CODES.get(kind, ("wrong_type", "It is of another type."))
@@ -43,10 +47,16 @@ def _fault(
 
 def validate(adapter: TypeAdapter[Any], value: Any) -> Any:
     """Return ``value`` when it has the shape of ``adapter``; raise ValidationFailed otherwise."""
+    if isinstance(value, dict) and len(cast("dict[str, Any]", value)) > MAX_MEMBERS:
+        raise ValidationFailed([too_many_members(MAX_MEMBERS)])
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
         raise ValidationFailed(faults_of(error)) from None
+
+
+def too_many_members(most: int, pointer: str = "") -> Fault:
+    return Fault(pointer, "too_many", f"It has at most {most} members.")
 
 
 def below(prefix: str, faults: Iterable[Fault]) -> list[Fault]:

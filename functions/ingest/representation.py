@@ -9,8 +9,8 @@ import orjson
 
 from functions.core.states import FINAL, HELD, Status
 from functions.core.timeline import Entry, timeline
-from functions.store.accept import AcceptedBatch
-from functions.store.browse import Attempt, Batch, History, Notification, Receipt
+from functions.store.batch import AcceptedBatch, Batch
+from functions.store.browse import Attempt, History, Notification, Receipt
 from functions.store.cancel import BatchCancelled
 from functions.store.suppression import Suppression
 

@@ -3,16 +3,17 @@
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
+from functions.core import strict_json
 from functions.core.errors import Fault, NotFound, ValidationFailed
-from functions.ingest import strict_json
-from functions.ingest.problem import Refused
+from functions.core.problem import Refused
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_KEY_CHARACTERS = 255
@@ -21,6 +22,21 @@ _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 # RFC 8941, 3.3.3: a string quotes only the quote and the backslash.
 _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def part(event: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return an object within an event; an empty one where it is absent or null."""
+    for name in names:
+        event = event.get(name) or {}
+    return event
+
+
+def unknown_fields(members: Iterable[str]) -> list[Fault]:
+    """Return a fault for each of the top-level ``members``, which no schema knows; up to 100."""
+    return [
+        Fault(f"/{strict_json.token(name)}", "unknown_field", "There is no such field.")
+        for name in islice(members, strict_json.MAX_FAULTS)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +50,10 @@ class Request:
     @cached_property
     def headers(self) -> dict[str, str]:
         """Headers by lower-case name."""
-        return {name.lower(): value for name, value in (self.event.get("headers") or {}).items()}
+        return {name.lower(): value for name, value in part(self.event, "headers").items()}
 
     def path_id(self, name: str) -> UUID:
-        """Return the id in the path; a malformed one is not found, like an absent or foreign one."""
+        """Return the id in the path; a malformed one is not found, like a foreign one."""
         text = self.path_parameters.get(name, "")
         if _UUID.fullmatch(text) is None:
             raise NotFound
@@ -52,7 +68,7 @@ class Request:
             except (binascii.Error, ValueError):
                 raise Refused("malformed_json", "The body is not what its encoding says.") from None
         else:
-            # The event's own JSON may carry half of a surrogate pair: no UTF-8, and refused as such.
+            # The event may carry half of a surrogate pair: no UTF-8, and refused as such.
             decoded = body.encode("utf-8", "surrogatepass")
         if len(decoded) > MAX_BODY_BYTES:
             raise Refused("too_large", f"A body has at most {MAX_BODY_BYTES} bytes.")
@@ -77,14 +93,13 @@ class Request:
 
     def no_body(self) -> None:
         """Refuse a body that says anything: this route has no fields."""
-        if self.body_bytes().strip() and (value := self.json_body()) != {}:
-            faults = [Fault("", "wrong_type", "The body is empty or an empty object.")]
-            if isinstance(value, dict):
-                faults = [
-                    Fault(f"/{strict_json.token(name)}", "unknown_field", "There is no such field.")
-                    for name in value
-                ]
-            raise ValidationFailed(faults)
+        value: Any = self.json_body() if self.body_bytes().strip() else {}
+        if not isinstance(value, dict):
+            raise ValidationFailed(
+                [Fault("", "wrong_type", "The body is empty or an empty object.")]
+            )
+        if value:
+            raise ValidationFailed(unknown_fields(cast("dict[str, Any]", value)))
 
     def idempotency_key(self) -> str:
         """Return the key, bare or as a quoted string: one key either way."""

@@ -3,19 +3,11 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from functions.ingest import accept, browse, cancel, documents, health, suppressions
+from functions.ingest.caller import Scope
 from functions.ingest.request import Request
 from functions.ingest.service import Answer, Service
-
-
-class Scope(StrEnum):
-    """What a key may do; ``admin`` includes both others."""
-
-    SEND = "send"
-    READ = "read"
-    ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +31,7 @@ ROUTES = (
         serve=accept.post_batch,
     ),
     Route(method="POST", path=accept.SINGLE, scope=Scope.SEND, serve=accept.post_notification),
-    Route(
-        method="GET", path=accept.SINGLE, scope=Scope.READ, serve=browse.list_notifications
-    ),
+    Route(method="GET", path=accept.SINGLE, scope=Scope.READ, serve=browse.list_notifications),
     Route(
         method="GET",
         path="/v1/notifications/<notification_id>",
@@ -54,12 +44,8 @@ ROUTES = (
         scope=Scope.SEND,
         serve=cancel.post_cancel,
     ),
-    Route(
-        method="POST", path="/v1/batches/dry-run", scope=Scope.SEND, serve=accept.post_dry_run
-    ),
-    Route(
-        method="GET", path="/v1/batches/<batch_id>", scope=Scope.READ, serve=browse.get_batch
-    ),
+    Route(method="POST", path="/v1/batches/dry-run", scope=Scope.SEND, serve=accept.post_dry_run),
+    Route(method="GET", path="/v1/batches/<batch_id>", scope=Scope.READ, serve=browse.get_batch),
     Route(
         method="POST",
         path="/v1/batches/<batch_id>/cancel",

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # pydantic needs this one below Python 3.12
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 MAX_ITEMS = 1000
+MAX_METADATA = 16
 
 ChannelName = Literal["email", "sms", "push", "webhook"]
 CATEGORY = r"^[a-z0-9_-]{1,64}$"
@@ -26,26 +27,31 @@ MetadataKey = Annotated[str, Field(min_length=1, max_length=64)]
 MetadataValue = Annotated[str, Field(max_length=256)]
 
 
+@with_config(STRICT)
 class Template(TypedDict):
-    __pydantic_config__ = STRICT
-
     name: str
     version: NotRequired[int | None]
     data: dict[str, Any]
 
 
+@with_config(
+    ConfigDict(
+        extra="forbid",
+        strict=True,
+        # Until the members that stand in for these are supported.
+        json_schema_extra={"required": ["channel", "recipient", "content"]},
+    )
+)
 class Item(TypedDict):
     """One notification to send. A member that is null counts as absent."""
 
-    __pydantic_config__ = STRICT
-
-    channel: NotRequired[Annotated[ChannelName | None, Field(description="Required for now.")]]
+    channel: NotRequired[Annotated[ChannelName | None, Field(description="Required.")]]
     recipient: NotRequired[
         Annotated[
             str | None,
             Field(
                 description="Email address, telephone number in international form, device token "
-                "or SNS endpoint ARN, or https URL. Required for now.",
+                "or SNS endpoint ARN, or https URL.",
                 examples=["ada@example.com"],
             ),
         ]
@@ -56,7 +62,7 @@ class Item(TypedDict):
             Field(
                 description="Email: a string, or subject, text and html. SMS: a string of at most "
                 "1600 characters. Push: a string, or title, body and data. Webhook: any JSON of "
-                "at most 256 KB. Required for now.",
+                "at most 256 KB.",
                 examples=[{"subject": "Hello", "text": "Your order is on its way."}],
             ),
         ]
@@ -67,7 +73,9 @@ class Item(TypedDict):
     reference: NotRequired[Annotated[str, Field(min_length=1, max_length=128)] | None]
     send_at: NotRequired[Time | None]
     expires_at: NotRequired[Time | None]
-    metadata: NotRequired[Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] | None]
+    metadata: NotRequired[
+        Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_METADATA)] | None
+    ]
     recipient_id: NotRequired[
         Annotated[str, Field(pattern=RECIPIENT_ID, description="Not supported yet.")] | None
     ]
@@ -77,16 +85,14 @@ class Item(TypedDict):
     template: NotRequired[Annotated[Template, Field(description="Not supported yet.")] | None]
 
 
+@with_config(STRICT)
 class BatchRequest(TypedDict):
-    __pydantic_config__ = STRICT
-
     notifications: Annotated[list[Item], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
+@with_config(STRICT)
 class SuppressionRequest(TypedDict):
     """A fact: this recipient must not be contacted."""
-
-    __pydantic_config__ = STRICT
 
     channel: ChannelName
     recipient: str
@@ -99,10 +105,9 @@ class SuppressionRequest(TypedDict):
     ]
 
 
+@with_config(STRICT)
 class LiftRequest(TypedDict):
     """The fact that lifts a suppression of the same recipient and category."""
-
-    __pydantic_config__ = STRICT
 
     channel: ChannelName
     recipient: str

@@ -129,9 +129,7 @@ def _fact(asked: SuppressionRequest | LiftRequest, service: Service) -> store.Ne
 
 
 def _normalise(channel: str, recipient: str, service: Service) -> str:
-    return normalise(
-        channel, recipient, local_webhook_origin=service.door.local_webhook_origin
-    )
+    return normalise(channel, recipient, local_webhook_origin=service.door.local_webhook_origin)
 
 
 def _recipient_hash(parameters: dict[str, list[str]], service: Service) -> bytes | None:

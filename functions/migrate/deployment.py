@@ -3,11 +3,15 @@
 Properties: ``Version`` (changes with the migration files, so that a deployment runs it again) and
 ``Channels``, a JSON object of channel → column → number. Deleting the resource changes nothing: the
 schema belongs to the database, which outlives the service.
+
+CloudFormation is told once. A failure that it was told of is not raised as well: the platform would
+run the function again, in the middle of the rollback.
 """
 
 import json
 from typing import Any
 
+import psycopg
 import urllib3
 
 from functions.core.errors import SendoffError
@@ -19,24 +23,31 @@ _TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
 
 
 def answer_to(event: dict[str, Any], *, connect: Connect, log_stream: str) -> dict[str, Any]:
-    """Migrate for ``event`` and answer its ResponseURL; return what was done.
+    """Migrate for ``event`` and answer its ResponseURL; return what was done, or why it failed.
 
     Called without a ResponseURL (by hand), it raises instead of answering.
     """
     if "ResponseURL" not in event:
         return _migrate(event.get("ResourceProperties", {}), connect)
+    done: dict[str, Any] = {"applied": []}
     try:
-        done = (
-            {}
-            if event["RequestType"] == "Delete"
-            else _migrate(event["ResourceProperties"], connect)
-        )
+        if event["RequestType"] != "Delete":
+            done = _migrate(event["ResourceProperties"], connect)
     except Exception as error:
-        said = error.detail if isinstance(error, SendoffError) else type(error).__name__
-        _respond(event, status="FAILED", reason=f"{said} (log stream {log_stream})")
-        raise
+        reason = f"{_say(error)} (log stream {log_stream})"
+        _respond(event, status="FAILED", reason=reason)
+        return {"failed": reason}
     _respond(event, status="SUCCESS", reason="")
     return done
+
+
+def _say(error: Exception) -> str:
+    """Return what an operator needs to know, without the row that a database error may quote."""
+    if isinstance(error, SendoffError):
+        return error.detail
+    name = type(error).__name__
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return f"{name}: {primary}" if primary else name
 
 
 def _migrate(properties: dict[str, Any], connect: Connect) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from functions.migrate.deployment import answer_to
 from functions.migrate.settings import Settings
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import logger_for
+from functions.runtime.observability import failing_quietly, logger_for
 from functions.runtime.settings import load
 from functions.store.connection import connector
 
@@ -20,7 +20,9 @@ vault = Vault(os.environ)
 connect = connector(lambda: vault.database_login(settings), application_name="sendoff-migrate")
 
 
+@failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     answer = answer_to(event, connect=connect, log_stream=context.log_stream_name)
-    logger.info("Migrated", extra=answer)
+    write = logger.error if "failed" in answer else logger.info
+    write("Migrated", extra=answer)
     return answer

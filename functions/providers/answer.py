@@ -19,6 +19,7 @@ from functions.core.outcome import (
     Transient,
     Unknown,
 )
+from functions.core.retry import clamp_retry_after
 from functions.providers.transport import Lost, Response
 
 
@@ -34,18 +35,18 @@ class Class(StrEnum):
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
     """Return Retry-After in seconds from delta-seconds or an HTTP date (RFC 9110 §10.2.3).
 
-    None when absent or unparsable; a time in the past is 0. The clamp is the retry rule's.
+    None when absent or unparsable; a time in the past is 0, and nothing is more than an hour.
     """
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
-        return float(text[:10])
+        return clamp_retry_after(float(text))
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return clamp_retry_after((moment - (now or datetime.now(UTC))).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):  # what its parser does to nonsense
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max((moment - (now or datetime.now(UTC))).total_seconds(), 0.0)
 
 
 def outcome_of_status(

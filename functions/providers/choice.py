@@ -1,10 +1,10 @@
 """Which provider a channel uses: its name in the channels table, made into one to call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from functions.core.errors import Misconfigured
 from functions.providers import http, webhook
-from functions.providers.http import HttpProvider
+from functions.providers.http import GatewayCredentials, HttpProvider
 from functions.providers.provider import Declaration, Provider
 from functions.providers.transport import Transport
 from functions.providers.webhook import WebhookProvider
@@ -22,15 +22,17 @@ def provider_for(
     *,
     url: str | None,
     transport: Transport,
-    gateway_secrets: tuple[str, ...],
-    gateway_token: str,
+    gateway_credentials: Callable[[], GatewayCredentials],
     local_origin: str,
 ) -> Provider:
-    """Return the provider named ``name``; raise Misconfigured when there is none."""
+    """Return the provider named ``name``; raise Misconfigured when there is none.
+
+    ``gateway_credentials`` are asked for only by a provider that needs them.
+    """
     match name:
         case "http":
             return HttpProvider(
-                url=url or "", secrets=gateway_secrets, token=gateway_token, transport=transport
+                url=url or "", credentials=gateway_credentials(), transport=transport
             )
         case "webhook":
             return WebhookProvider(transport=transport, local_origin=local_origin)

@@ -7,7 +7,7 @@ key. It signs nothing into the URL and follows nothing; its callbacks are parsed
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,12 +43,19 @@ MAX_REFERENCE_CHARACTERS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayCredentials:
+    """How we prove who we are: Standard Webhooks ``secrets``, and a bearer ``token`` or ""."""
+
+    secrets: tuple[str, ...] = field(repr=False)
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpProvider:
-    """A gateway at ``url``, signed to with ``secrets``, with an optional bearer ``token``."""
+    """A gateway at ``url``; an empty one waits until the channel names it."""
 
     url: str
-    secrets: tuple[str, ...]
-    token: str
+    credentials: GatewayCredentials
     transport: Transport
     declaration: Declaration = DECLARATION
 
@@ -71,11 +78,11 @@ class HttpProvider:
                 body,
                 message_id=submission.idempotency_key,
                 timestamp=int(time.time()),
-                secrets=self.secrets,
+                secrets=self.credentials.secrets,
             ),
         }
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
+        if self.credentials.token:
+            headers["Authorization"] = f"Bearer {self.credentials.token}"
         return PreparedCall(method="POST", url=self.url, headers=headers, body=body)
 
     def submit(self, call: PreparedCall, *, deadline: float) -> Outcome:
@@ -114,18 +121,22 @@ def _accepted(response: Response) -> Outcome:
     """Return the outcome of a 2xx: without a usable id it is unknown, for the request was taken."""
     try:
         answer: Any = json.loads(response.body) if response.complete else None
-        reference = answer["message_id"]
-        final = answer.get("status", "accepted") == "delivered"
+        reference: Any = answer["message_id"]
+        final = answer.get("status") == "delivered"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         reference, final = None, False
-    usable = isinstance(reference, str) and 0 < len(reference) <= MAX_REFERENCE_CHARACTERS
-    if not usable or "\x00" in str(reference):
+    if not isinstance(reference, str) or not _is_storable(reference):
         return Unknown(
             code="unreadable_answer",
             http_status=response.status,
             detail="a 2xx answer without a message_id",
         )
-    return Accepted(reference=str(reference), final=final, http_status=response.status)
+    return Accepted(reference=reference, final=final, http_status=response.status)
+
+
+def _is_storable(reference: str) -> bool:
+    """Whether an id can be kept; one that could not would keep its whole set from closing."""
+    return 0 < len(reference) <= MAX_REFERENCE_CHARACTERS and reference.isprintable()
 
 
 # API.md, callbacks: what each status of a gateway's report proves.

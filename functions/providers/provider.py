@@ -52,7 +52,7 @@ class Provider(Protocol):
     def declaration(self) -> Declaration: ...
 
     def prepare(self, submission: Submission) -> PreparedCall:
-        """Return the request for ``submission``; raise Unreadable if there can be none."""
+        """Return the request for ``submission``; raise an error if there can be none."""
         ...
 
     def submit(self, call: PreparedCall, *, deadline: float) -> Outcome:

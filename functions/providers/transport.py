@@ -16,16 +16,22 @@ from typing import Any
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NameResolutionError,
+    NewConnectionError,
+)
+
+from functions.providers.dial import Resolve, dial, seconds_until, system_resolve
 
 MAX_RESPONSE_BYTES = 64 * 1024
-CONNECT_SECONDS = 5.0
 USER_AGENT = "sendoff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer; ``complete`` is False when its body was cut off or longer than the cap."""
+    """A final answer; ``complete`` is False when its body was cut off or longer than the cap."""
 
     status: int
     headers: Mapping[str, str]
@@ -42,43 +48,77 @@ class Lost:
     detail: str
 
 
-class _Watch:
-    """One call under way: its connection, whether it began to write, and the cut at its end."""
+class _Late(HTTPError):
+    """The deadline passed before the first byte was written."""
 
-    def __init__(self) -> None:
+
+class _Watch:
+    """One call under way: until when, whether it began to write, and the cut at its end."""
+
+    def __init__(self, *, deadline: float, resolve: Resolve) -> None:
+        self.deadline = deadline
+        self.resolve = resolve
         self.begun = False
         self.expired = False
         self._socket: socket.socket | None = None
+        self._lock = threading.Lock()
 
-    def begin(self, connection: HTTPConnection) -> None:
-        """Take note that the request is about to be written on ``connection``."""
-        self._socket = connection.sock  # http.client keeps it there once connected
-        if self.expired:
-            raise TimeoutError("the deadline passed while connecting")
-        self.begun = True
+    def begin(self, connected: socket.socket) -> None:
+        """Take note that the request is about to be written on ``connected``.
+
+        The last look at the clock: a process that was stopped until now sends nothing.
+        """
+        with self._lock:
+            try:
+                connected.settimeout(seconds_until(self.deadline))
+            except TimeoutError as error:
+                raise _Late from error
+            self._socket = connected
+            self.begun = True
 
     def cut(self) -> None:
-        self.expired = True
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+        """End the call: whoever reads or writes its socket finds it closed."""
+        with self._lock:
+            self.expired = True
+            if self._socket is not None:
+                with contextlib.suppress(OSError):
+                    # Not SSLSocket's own, which would have its reader go on below TLS.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def let_go(self) -> None:
+        """Leave the socket alone from now on: it goes back to the pool and may serve another."""
+        with self._lock:
+            self._socket = None
 
 
 class _Current(threading.local):
-    watch: _Watch | None = None
+    """The call of this thread: urllib3 passes nothing of ours to its connections."""
+
+    watch: _Watch
 
 
 _current = _Current()
 
 
 class _Watched(HTTPConnection):
-    """A connection that tells the calling thread's watch when the first byte may leave."""
+    """A connection made by the deadline, which tells its call when the first byte may leave."""
+
+    def _new_conn(self) -> socket.socket:
+        watch = _current.watch
+        try:
+            return dial(self._dns_host, self.port, deadline=watch.deadline, resolve=watch.resolve)
+        except socket.gaierror as error:
+            raise NameResolutionError(self.host, self, error) from error
+        except TimeoutError as error:
+            raise ConnectTimeoutError(self, "not connected in time") from error
+        except OSError as error:
+            raise NewConnectionError(self, "not connected") from error
 
     def request(self, *args: Any, **keywords: Any) -> None:
         if self.sock is None:
             self.connect()
-        if _current.watch is not None:
-            _current.watch.begin(self)
+        assert self.sock is not None
+        _current.watch.begin(self.sock)
         super().request(*args, **keywords)
 
 
@@ -89,15 +129,20 @@ class _WatchedTls(_Watched, HTTPSConnection):
 class _Pool(HTTPConnectionPool):
     ConnectionCls = _Watched  # pyright: ignore[reportAssignmentType]  # its protocol is over-strict
 
+    def _put_conn(self, conn: Any) -> None:
+        _current.watch.let_go()
+        super()._put_conn(conn)
 
-class _TlsPool(HTTPSConnectionPool):
+
+class _TlsPool(_Pool, HTTPSConnectionPool):
     ConnectionCls = _WatchedTls  # pyright: ignore[reportAssignmentType]
 
 
 class Transport:
     """The connections of one environment; safe to use from several threads."""
 
-    def __init__(self, *, connections: int = 10) -> None:
+    def __init__(self, *, connections: int = 10, resolve: Resolve = system_resolve) -> None:
+        self._resolve = resolve
         self._pools = urllib3.PoolManager(num_pools=32, maxsize=connections, retries=False)
         pools: dict[str, type[Any]] = {"http": _Pool, "https": _TlsPool}
         self._pools.pool_classes_by_scheme = pools
@@ -113,7 +158,7 @@ class Transport:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             return Lost(begun=False, code="deadline", detail="there was no time left to begin")
-        with _watching(remaining) as watch:
+        with _watching(deadline, self._resolve) as watch:
             try:
                 answer = self._pools.urlopen(
                     method,
@@ -124,9 +169,7 @@ class Transport:
                     retries=False,
                     preload_content=False,
                     decode_content=False,
-                    timeout=urllib3.Timeout(
-                        connect=min(CONNECT_SECONDS, remaining), read=remaining
-                    ),
+                    timeout=remaining,
                 )
             except (HTTPError, OSError, ValueError) as error:
                 return Lost(begun=watch.begun, code=_code_of(error, watch), detail=_say(error))
@@ -134,9 +177,9 @@ class Transport:
 
 
 @contextlib.contextmanager
-def _watching(seconds: float) -> Generator[_Watch]:
-    watch = _Watch()
-    timer = threading.Timer(seconds, watch.cut)
+def _watching(deadline: float, resolve: Resolve) -> Generator[_Watch]:
+    watch = _Watch(deadline=deadline, resolve=resolve)
+    timer = threading.Timer(deadline - time.monotonic(), watch.cut)
     timer.daemon = True
     _current.watch = watch
     timer.start()
@@ -144,14 +187,20 @@ def _watching(seconds: float) -> Generator[_Watch]:
         yield watch
     finally:
         timer.cancel()
-        _current.watch = None
+        watch.let_go()
 
 
-def _read(answer: urllib3.BaseHTTPResponse, watch: _Watch) -> Response:
+def _read(answer: urllib3.BaseHTTPResponse, watch: _Watch) -> Response | Lost:
     """Read at most the cap; a body that is longer, or ends early, is not complete."""
-    body, complete = b"", True
+    if answer.status < 200:
+        # An interim answer that nobody asked for: the final one would answer the next request.
+        answer.close()
+        return Lost(begun=True, code="interim_answer", detail=f"status {answer.status}")
+    body = b""
     try:
-        body = answer.read(MAX_RESPONSE_BYTES + 1)
+        # To the very end: only the read that finds nothing more tells a whole body from a cut one.
+        while part := answer.read(MAX_RESPONSE_BYTES + 1 - len(body)):
+            body += part
         complete = len(body) <= MAX_RESPONSE_BYTES and not watch.expired
     except (HTTPError, OSError):
         complete = False
@@ -168,13 +217,17 @@ def _read(answer: urllib3.BaseHTTPResponse, watch: _Watch) -> Response:
 
 
 def _code_of(error: Exception, watch: _Watch) -> str:
-    if watch.expired or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
-        return "timeout"
-    if isinstance(error, urllib3.exceptions.NameResolutionError):
+    if isinstance(error, _Late):
+        return "deadline"
+    if isinstance(error, NameResolutionError):
         return "name_resolution"
+    if isinstance(error, NewConnectionError):  # to urllib3 a kind of timeout
+        return "connection_refused"
+    if watch.expired or isinstance(error, urllib3.exceptions.TimeoutError):
+        return "timeout"
     if isinstance(error, urllib3.exceptions.SSLError):
         return "tls"
-    return "connection_lost" if watch.begun else "connection_refused"
+    return "connection_lost" if watch.begun else "not_callable"
 
 
 def _say(error: Exception) -> str:

@@ -8,12 +8,14 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from datetime import UTC
 
 from functions.core.content import WebhookContent
 from functions.core.errors import Unreadable
 from functions.core.outcome import Accepted, Outcome, Scope
+from functions.core.recipient import normalise
 from functions.core.signature import ID, TIMESTAMP
+from functions.core.states import Channel
 from functions.providers.answer import Class, outcome_of_loss, outcome_of_status
 from functions.providers.provider import Declaration, PreparedCall, Submission
 from functions.providers.transport import Lost, Response, Transport
@@ -41,9 +43,11 @@ class WebhookProvider:
     def prepare(self, submission: Submission) -> PreparedCall:
         if not isinstance(submission.content, WebhookContent):
             raise Unreadable("The content is not a webhook's.")
-        if not self._may_call(submission.recipient):
-            raise Unreadable("The recipient is not an https URL.")
-        timestamp = submission.created_at.isoformat()
+        # Checked again as at the door: a row written by hand may name any address.
+        url = normalise(
+            Channel.WEBHOOK, submission.recipient, local_webhook_origin=self.local_origin
+        )
+        timestamp = submission.created_at.astimezone(UTC).isoformat()
         body = json.dumps(
             {"type": "notification", "timestamp": timestamp, "data": submission.content.data},
             ensure_ascii=False,
@@ -54,7 +58,7 @@ class WebhookProvider:
             ID: submission.idempotency_key,
             TIMESTAMP: str(int(time.time())),
         }
-        return PreparedCall(method="POST", url=submission.recipient, headers=headers, body=body)
+        return PreparedCall(method="POST", url=url, headers=headers, body=body)
 
     def submit(self, call: PreparedCall, *, deadline: float) -> Outcome:
         answer = self.transport.request(
@@ -69,9 +73,3 @@ class WebhookProvider:
                 return outcome_of_status(
                     answer, CLASSES, server_error=Class.TRANSIENT, scope=Scope.ENDPOINT
                 )
-
-    def _may_call(self, url: str) -> bool:
-        parts = urlsplit(url)
-        if parts.scheme == "https":
-            return bool(parts.hostname)
-        return bool(self.local_origin) and f"{parts.scheme}://{parts.netloc}" == self.local_origin

@@ -10,7 +10,7 @@ from typing import Any
 from functions.reconcile.reconcile import run_reconcile
 from functions.reconcile.settings import Settings
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, logger_for
+from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
 
@@ -22,6 +22,7 @@ database = Database(
 )
 
 
+@failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     report = run_reconcile(database)
     emit_metrics(

@@ -6,24 +6,39 @@ and the presigned ``connect`` that RDS takes as a password (15 minutes, checked 
 """
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import urllib3
 
 from functions.core.errors import Misconfigured, Unavailable
 from functions.core.login import Login
-from functions.core.signature import SECRET_PREFIX
+from functions.core.signature import SECRET_PREFIX, key_of
 from functions.runtime.settings import WithDatabase
 
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
 
 TOKEN_SECONDS = 900
+KEPT_SECONDS = 300.0
+"""How long a secret is used before it is read again: a rotation has reached everybody by then."""
+
 _TIMEOUT = urllib3.Timeout(connect=2.0, read=5.0)
 _RETRY = urllib3.Retry(
-    3, backoff_factor=0.2, allowed_methods=None, status_forcelist=(429, 500, 502, 503, 504)
+    3,
+    backoff_factor=0.2,
+    allowed_methods=None,
+    status_forcelist=(429, 500, 502, 503, 504),
+    respect_retry_after_header=False,  # a handler has seconds, not the minutes it may be told
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    value: dict[str, str] = field(repr=False)
+    until: float
 
 
 class Vault:
@@ -32,21 +47,46 @@ class Vault:
     ``environment`` is the process's, where Lambda keeps the role's credentials and region.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._environment = environment
-        self._secrets: dict[str, dict[str, str]] = {}
+        self._clock = clock
+        self._secrets: dict[str, _Kept] = {}
 
     def secret(self, arn: str) -> dict[str, str]:
-        """Return the JSON secret ``arn``, read once per environment; raise Unavailable."""
-        if arn not in self._secrets:
-            self._secrets[arn] = self._get_secret_value(arn)
-        return self._secrets[arn]
+        """Return the JSON secret ``arn``, read again every five minutes.
+
+        While it cannot be read again the known one serves. Raises Unavailable, Misconfigured.
+        """
+        kept = self._secrets.get(arn)
+        if kept is None or self._clock() >= kept.until:
+            try:
+                value = self._get_secret_value(arn)
+            except Unavailable:
+                if kept is None:
+                    raise
+                value = kept.value
+            kept = self._secrets[arn] = _Kept(value=value, until=self._clock() + KEPT_SECONDS)
+        return kept.value
 
     def webhook_secrets(self, arn: str) -> tuple[str, ...]:
-        """Return the Standard Webhooks secrets in ``arn``: the current one, then the previous."""
+        """Return the Standard Webhooks secrets in ``arn``: the current one, then the previous.
+
+        Raises Misconfigured when there is no current one, or one of them is no secret.
+        """
         value = self.secret(arn)
-        names = ("current", "previous")
-        return tuple(SECRET_PREFIX + value[name] for name in names if value.get(name))
+        if not value.get("current"):
+            raise Misconfigured(f"The secret {arn} has no current part.")
+        secrets = tuple(
+            SECRET_PREFIX + value[name] for name in ("current", "previous") if value.get(name)
+        )
+        try:
+            for secret in secrets:
+                key_of(secret)
+        except ValueError as error:
+            raise Misconfigured(f"The secret {arn} is not base64.") from error
+        return secrets
 
     def database_login(self, settings: WithDatabase) -> Login:
         """Return how to log in now: a token is valid for 15 minutes, a secret is read once."""
@@ -58,7 +98,7 @@ class Vault:
                 password = self._database_token(settings)
             case "secret":
                 value = self.secret(settings.database_secret_arn)
-                user, password = value["username"], value["password"]
+                user, password = value.get("username", user), value.get("password")
             case other:
                 raise Misconfigured(f"DATABASE_AUTH is not iam, secret or trust: {other!r}.")
         return Login(
@@ -102,8 +142,11 @@ class Vault:
             raise Unavailable("Secrets Manager cannot be reached.") from error
         if answer.status != 200:
             raise Misconfigured(f"Secrets Manager answered {answer.status} for {arn}.")
-        value: dict[str, Any] = json.loads(json.loads(answer.data)["SecretString"])
-        return {name: str(part) for name, part in value.items()}
+        try:
+            value: dict[str, Any] = json.loads(json.loads(answer.data)["SecretString"])
+            return {name: str(part) for name, part in value.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise Misconfigured(f"The secret {arn} is not a JSON object.") from None
 
     def _database_token(self, settings: WithDatabase) -> str:
         from botocore.auth import SigV4QueryAuth  # at connect only, see above

@@ -4,7 +4,11 @@ A log is a fixed sentence plus keys; never a recipient, a body or a secret. Metr
 the code, never from data, so their number stays bounded.
 """
 
-from collections.abc import Mapping
+import functools
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit
@@ -12,14 +16,55 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
     AmazonCloudWatchEMFProvider,
 )
 
+from functions.core.errors import SendoffError
 from functions.runtime.settings import Common
 
 NAMESPACE = "Sendoff"
 
+Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+
 
 def logger_for(settings: Common) -> Logger:
     """Return the logger of this function."""
+    # Its warnings quote URLs: a recipient's webhook, a presigned answer address.
+    logging.getLogger("urllib3").setLevel(logging.CRITICAL)
     return Logger(service=settings.service, level=settings.log_level, use_rfc3339=True, utc=True)
+
+
+class InvocationFailed(SendoffError):
+    """The invocation failed; the log line before this one says how and where."""
+
+    code = "invocation_failed"
+
+
+def failing_quietly(logger: Logger) -> Callable[[Handler], Handler]:
+    """Return a decorator that keeps the texts of exceptions out of the log.
+
+    The platform logs what a handler raises, and a database error quotes the row it was about. So
+    kind and places are logged instead, and the invocation fails as InvocationFailed.
+    """
+
+    def decorate(handler: Handler) -> Handler:
+        @functools.wraps(handler)
+        def guarded(event: dict[str, Any], context: Any) -> dict[str, Any]:
+            try:
+                return handler(event, context)
+            except Exception as error:
+                logger.error("The invocation failed.", extra=describe(error))
+            raise InvocationFailed
+
+        return guarded
+
+    return decorate
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """Return what may be logged of an exception: its kind, and its text only if it is our own."""
+    said = {"detail": error.detail} if isinstance(error, SendoffError) else {}
+    places = [
+        f"{place.filename}:{place.lineno}" for place in traceback.extract_tb(error.__traceback__)
+    ]
+    return {"error": type(error).__name__, **said, "places": places}
 
 
 def emit_metrics(values: Mapping[str, float], **dimensions: str) -> None:
@@ -29,7 +74,8 @@ def emit_metrics(values: Mapping[str, float], **dimensions: str) -> None:
     """
     if not values:
         return
-    provider = AmazonCloudWatchEMFProvider(namespace=NAMESPACE)
+    # An empty service: the environment's would become one more dimension.
+    provider = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service="")
     for name, value in dimensions.items():
         provider.add_dimension(name=name, value=value)
     for name, value in values.items():

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.core.message import LeaseMessage
 
@@ -58,9 +57,10 @@ class Queues:
             {"Id": str(number), "MessageBody": message.dumps()}
             for number, message in enumerate(messages)
         ]
+        url = self._urls[channel]
         try:
-            answer = self._sqs.send_message_batch(QueueUrl=self._urls[channel], Entries=entries)
-        except (ClientError, BotoCoreError):
+            answer = self._sqs.send_message_batch(QueueUrl=url, Entries=entries)
+        except Exception:  # botocore raises plain exceptions too; none of them tells what was taken
             return messages
         sent = {entry["Id"] for entry in answer.get("Successful", [])}
         return [message for number, message in enumerate(messages) if str(number) not in sent]

@@ -1,13 +1,14 @@
 """Deliver a set of queue records: prepare, begin, call the provider, close.
 
 A record is reported as failed exactly when its attempt is known not to be open: it cannot be read,
-or the database could not be reached before anything was begun. Everything else is acknowledged;
-recovery is the lease. Nothing is open across a provider call but the attempt, committed before it.
+the database could not be reached before anything was begun, or no time was left. Everything else is
+acknowledged; recovery is the lease. Nothing is open across a provider call but the attempt,
+committed before it.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from functions.core.content import read_content
 from functions.core.errors import Unavailable, Unreadable
 from functions.core.message import LeaseMessage
 from functions.core.outcome import Outcome, Unknown
+from functions.core.states import Status
 from functions.providers.provider import PreparedCall, Provider, Submission
 from functions.store.begin import Begun, Opening, begin
 from functions.store.channel import ChannelRow
@@ -45,10 +47,17 @@ class Record:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What came of a set of records; ``counts`` by metric name."""
+    """What came of a set of records; ``counts`` by metric name, ``errors`` nobody expected."""
 
     failed: list[str] = field(default_factory=list[str])
     counts: Counter[str] = field(default_factory=Counter[str])
+    errors: list[Exception] = field(default_factory=list[Exception])
+
+    def note(self, error: Exception) -> None:
+        if isinstance(error, Unavailable):
+            self.counts["DatabaseUnavailable"] += 1
+        else:
+            self.errors.append(error)
 
 
 def read_records(event: Mapping[str, Any]) -> list[Record]:
@@ -65,6 +74,34 @@ def read_records(event: Mapping[str, Any]) -> list[Record]:
     ]
 
 
+def deliver(records: Sequence[Record], *, sender: Callable[[], "Sender"]) -> Report:
+    """Deliver ``records``; when what a ``sender`` needs cannot be reached, nothing was begun."""
+    try:
+        ready = sender()
+    except Unavailable as error:
+        report = Report(failed=[record.message_id for record in records])
+        report.note(error)
+        return report
+    return ready.deliver(records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Queued:
+    """A record that could be read."""
+
+    record: Record
+    message: LeaseMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """An attempt that is open, and the call it is open for."""
+
+    delivery: Delivery
+    call: PreparedCall
+    attempts_spent: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
     """What one invocation works with; ``ends_at`` is its end by ``time.monotonic``."""
@@ -77,103 +114,122 @@ class Sender:
     sleep: Callable[[float], None] = time.sleep
 
     def deliver(self, records: Sequence[Record]) -> Report:
-        """Deliver ``records``. One that was received before goes alone and last: what killed its
-        handler the first time shall not take its neighbours along again."""
+        """Deliver ``records``; whatever happens to one group of them, the others go on."""
         report = Report()
-        first: list[tuple[str, LeaseMessage]] = []
-        again: list[tuple[str, LeaseMessage]] = []
+        for group in self._groups(records, report):
+            try:
+                attempts = self._open(group, report) if self._has_time() else None
+            except Exception as error:  # nothing was begun, so the queue may bring it again
+                report.note(error)
+                attempts = None
+            if attempts is None:
+                report.failed.extend(queued.record.message_id for queued in group)
+                continue
+            try:
+                self._finish(attempts, report)
+            except Exception as error:  # the attempts are open: the sweep will find them
+                report.note(error)
+        return report
+
+    def _groups(self, records: Sequence[Record], report: Report) -> Iterator[list[_Queued]]:
+        """Read ``records``. One that was received before goes alone and last: what killed its
+        handler the first time shall not take its neighbours along again."""
+        first: list[_Queued] = []
+        again: list[_Queued] = []
         for record in records:
             try:
                 message = LeaseMessage.loads(record.body)
+                if message.channel != self.channel.name:
+                    raise Unreadable("The message is of another channel.")
             except Unreadable:
                 report.counts["UnreadableMessage"] += 1
                 report.failed.append(record.message_id)
             else:
-                (again if record.received > 1 else first).append((record.message_id, message))
-        for group in (first, *([one] for one in again)):
-            try:
-                self._deliver_group([message for _, message in group], report, group is not first)
-            except Unavailable as error:
-                report.counts["DatabaseUnavailable"] += 1
-                if not error.maybe_done:
-                    report.failed.extend(message_id for message_id, _ in group)
-        return report
+                queue = again if record.received > 1 else first
+                queue.append(_Queued(record=record, message=message))
+        if first:
+            yield first
+        yield from ([queued] for queued in again)
 
-    def _deliver_group(
-        self, messages: Sequence[LeaseMessage], report: Report, redelivered: bool
-    ) -> None:
-        if redelivered and record_start(self.database, messages[0].id):
+    def _has_time(self) -> bool:
+        return time.monotonic() < self.ends_at - CLOSE_SECONDS
+
+    def _open(self, group: Sequence[_Queued], report: Report) -> list[_Attempt]:
+        """Open an attempt for each notification of ``group`` that may have one."""
+        messages = [queued.message for queued in group]
+        if group[0].record.received > 1 and record_start(self.database, messages[0].id):
             report.counts["CrashLoop"] += 1
-            return
-        if not messages:
-            return
-        deliveries = load(self.database, [message.id for message in messages])
-        calls = self._prepare(messages, deliveries, report)
-        begun = self._begin(messages, deliveries, calls)
+            return []
+        loaded = load(self.database, [message.id for message in messages])
+        due = {
+            message.id: loaded[message.id]
+            for message in messages
+            if message.id in loaded and _is_leased(loaded[message.id], message.lease_number)
+        }
+        report.counts["StaleDelivery"] += len(messages) - len(due)
+        calls = self._prepare(due, report)
+        begun = self._begin([due[id] for id in calls])
         report.counts["StaleDelivery"] += sum(
-            message.id not in deliveries for message in messages
-        ) + sum(answer.verdict == "stale" for answer in begun.values())
-        sending = {id: calls[id] for id, answer in begun.items() if answer.send}
-        outcomes = dict(zip(sending, self.threads.map(self._submit, sending.values()), strict=True))
-        closings = [
-            Closing(
-                id=id,
-                lease_number=begun[id].lease_number,
-                token=deliveries[id].token,
-                outcome=outcome,
-                again_seconds=self.channel.backoff.delay_seconds(
-                    begun[id].attempts_spent, retry_after_seconds=outcome.retry_after_seconds
-                ),
-            )
-            for id, outcome in outcomes.items()
+            answer.verdict == "stale" for answer in begun.values()
+        )
+        return [
+            _Attempt(delivery=due[id], call=calls[id], attempts_spent=answer.attempts_spent)
+            for id, answer in begun.items()
+            if answer.send
         ]
-        self._close(closings, report)
 
-    def _prepare(
-        self,
-        messages: Sequence[LeaseMessage],
-        deliveries: Mapping[UUID, Delivery],
-        report: Report,
-    ) -> dict[UUID, PreparedCall]:
+    def _prepare(self, due: Mapping[UUID, Delivery], report: Report) -> dict[UUID, PreparedCall]:
         """Return the call of each notification that one can be made of; hold the others."""
         calls: dict[UUID, PreparedCall] = {}
-        for id, delivery in deliveries.items():
+        for id, delivery in due.items():
             try:
                 calls[id] = self.provider.prepare(_submission_of(delivery))
             except Exception:  # whatever a row's content does to us, it does to itself alone
                 report.counts["UnreadableContent"] += 1
         hold_unreadable(
             self.database,
-            [
-                (message.id, message.lease_number)
-                for message in messages
-                if message.id in deliveries and message.id not in calls
-            ],
+            [(id, delivery.lease_number) for id, delivery in due.items() if id not in calls],
         )
         return calls
 
-    def _begin(
-        self,
-        messages: Sequence[LeaseMessage],
-        deliveries: Mapping[UUID, Delivery],
-        calls: Mapping[UUID, PreparedCall],
-    ) -> dict[UUID, Begun]:
-        openings = [
-            Opening(
-                id=message.id,
-                lease_number=message.lease_number,
-                token=deliveries[message.id].token,
-            )
-            for message in messages
-            if message.id in calls
-        ]
-        if not openings:
+    def _begin(self, deliveries: Sequence[Delivery]) -> dict[UUID, Begun]:
+        if not deliveries:
             return {}
-        return begin(
-            self.database,
-            openings,
-            provider=self.provider.declaration.name,
-            remaining_seconds=self.ends_at - time.monotonic() + LEASE_MARGIN_SECONDS,
+        try:
+            return begin(
+                self.database,
+                [
+                    Opening(
+                        id=delivery.id, lease_number=delivery.lease_number, token=delivery.token
+                    )
+                    for delivery in deliveries
+                ],
+                provider=self.provider.declaration.name,
+                remaining_seconds=self.ends_at - time.monotonic() + LEASE_MARGIN_SECONDS,
+            )
+        except Unavailable as error:
+            if error.maybe_done:
+                return {}  # perhaps open, and nothing was called: the sweep will find out
+            raise
+
+    def _finish(self, attempts: Sequence[_Attempt], report: Report) -> None:
+        """Call the provider for every attempt at once, and close them together."""
+        outcomes = list(self.threads.map(self._submit, [attempt.call for attempt in attempts]))
+        report.counts.update(f"Attempt{outcome.name.capitalize()}" for outcome in outcomes)
+        self._close(
+            [
+                Closing(
+                    id=attempt.delivery.id,
+                    lease_number=attempt.delivery.lease_number,
+                    token=attempt.delivery.token,
+                    outcome=outcome,
+                    again_seconds=self.channel.backoff.delay_seconds(
+                        attempt.attempts_spent, retry_after_seconds=outcome.retry_after_seconds
+                    ),
+                )
+                for attempt, outcome in zip(attempts, outcomes, strict=True)
+            ],
+            report,
         )
 
     def _submit(self, call: PreparedCall) -> Outcome:
@@ -187,16 +243,10 @@ class Sender:
         """Record the outcomes, again and again until just before the end; then the sweep will."""
         if not closings:
             return
-        for closing in closings:
-            report.counts[f"Attempt{closing.outcome.name.capitalize()}"] += 1
+        keyed = self.provider.declaration.keyed
         while True:
             try:
-                closed = close(
-                    self.database,
-                    closings,
-                    channel=self.channel,
-                    keyed=self.provider.declaration.keyed,
-                )
+                closed = close(self.database, closings, channel=self.channel, keyed=keyed)
             except Unavailable:
                 if time.monotonic() + CLOSE_PAUSE_SECONDS > self.ends_at - CLOSE_SECONDS:
                     report.counts["CloseGivenUp"] += len(closings)
@@ -207,6 +257,11 @@ class Sender:
                     answer.status is None for answer in closed.values()
                 )
                 return
+
+
+def _is_leased(delivery: Delivery, lease_number: int) -> bool:
+    """Whether the lease still stands; one that does not, as read after it was given, never will."""
+    return delivery.status == Status.LEASED and delivery.lease_number == lease_number
 
 
 def _submission_of(delivery: Delivery) -> Submission:

@@ -10,11 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from functions.providers.choice import provider_for
+from functions.providers.http import GatewayCredentials
 from functions.providers.transport import Transport
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, logger_for
+from functions.runtime.observability import (
+    describe,
+    emit_metrics,
+    failing_quietly,
+    logger_for,
+)
 from functions.runtime.settings import load
-from functions.sender.deliver import CONCURRENT_CALLS, Sender, read_records
+from functions.sender.deliver import CONCURRENT_CALLS, Sender, deliver, read_records
 from functions.sender.settings import Settings
 from functions.store.channel import Channels
 from functions.store.connection import Database, connector
@@ -30,22 +36,34 @@ transport = Transport(connections=CONCURRENT_CALLS)
 threads = ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="call")
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    ends_at = time.monotonic() + context.get_remaining_time_in_millis() / 1000
-    records = read_records(event)
+def gateway_credentials() -> GatewayCredentials:
+    arn = settings.gateway_secret_arn
+    return GatewayCredentials(
+        secrets=vault.webhook_secrets(arn), token=vault.secret(arn).get("token", "")
+    )
+
+
+def sender(ends_at: float) -> Sender:
     channel = channels.get(settings.channel)
     provider = provider_for(
         channel.provider,
         url=channel.provider_url,
         transport=transport,
-        gateway_secrets=vault.webhook_secrets(settings.gateway_secret_arn),
-        gateway_token=vault.secret(settings.gateway_secret_arn).get("token", ""),
+        gateway_credentials=gateway_credentials,
         local_origin=settings.local_webhook_origin,
     )
-    sender = Sender(
+    return Sender(
         database=database, provider=provider, channel=channel, threads=threads, ends_at=ends_at
     )
-    report = sender.deliver(records)
+
+
+@failing_quietly(logger)
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    ends_at = time.monotonic() + context.get_remaining_time_in_millis() / 1000
+    report = deliver(read_records(event), sender=lambda: sender(ends_at))
+    for error in report.errors:
+        logger.error("A delivery failed", extra=describe(error))
     emit_metrics(report.counts, channel=settings.channel)
-    logger.info("Delivered", extra={"channel": settings.channel, **report.counts})
+    line = {"channel": settings.channel, "failed": len(report.failed), **report.counts}
+    logger.info("Delivered", extra=line)
     return {"batchItemFailures": [{"itemIdentifier": failed} for failed in report.failed]}

@@ -17,11 +17,12 @@ import orjson
 import psycopg
 from psycopg.rows import class_row
 
-from functions.core.errors import EventIdConflict, Fault, IdempotencyKeyReused, Unavailable
+from functions.core.errors import EventIdConflict, Fault, Unavailable
+from functions.store.batch import AcceptedBatch, insert_batch, read_accepted
 from functions.store.browse import History, history_of
 from functions.store.connection import Database
+from functions.store.idempotency import Request, claim_key, keep_response, read_key
 
-KEY_KEPT_HOURS = 24
 IN_BATCH, ALONE = "/notifications/{place}/event_id", "/event_id"
 """Where a request names its event: in a batch, and in a request for one notification."""
 
@@ -44,28 +45,20 @@ class NewNotification:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request as its repetition is recognised: who, where, which key, which content."""
+class Replayable:
+    """An answer, and whether it is the first one again."""
 
-    organization_id: UUID
-    route: str
-    key: str
-    request_sha256: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedBatch:
-    batch_id: UUID
-    accepted_at: datetime
-    notification_ids: list[UUID]
-    duplicate_indexes: list[int]
     replayed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedSingle:
+class BatchAnswer(Replayable):
+    batch: AcceptedBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleAnswer(Replayable):
     response: str
-    replayed: bool
 
 
 def accept_batch(
@@ -74,23 +67,39 @@ def accept_batch(
     request: Request,
     notifications: Sequence[NewNotification],
     now: datetime | None = None,
-) -> AcceptedBatch:
+) -> BatchAnswer:
     """Store the batch, or return what an equal request with the same key stored before.
 
     Raises IdempotencyKeyReused, EventIdConflict (nothing is stored), Unavailable.
     """
     items = _dumps(notifications)
 
-    def work(connection: psycopg.Connection) -> AcceptedBatch:
-        batch_id = _claim_key(connection, request, now)
+    def work(connection: psycopg.Connection) -> BatchAnswer:
+        batch_id = claim_key(connection, request, now=now)
         if batch_id is None:
-            return _replay_batch(connection, request)
+            return BatchAnswer(batch=_first_batch(connection, request), replayed=True)
         rows = _insert(connection, request, items, batch_id, now)
         known = _find_known(connection, request, notifications, rows, IN_BATCH)
-        ids = [known.get(row.place, row.id) for row in rows]
-        return _insert_batch(connection, request, batch_id, ids, sorted(known))
+        batch = insert_batch(
+            connection,
+            organization_id=request.organization_id,
+            batch_id=batch_id,
+            notification_ids=[known.get(row.place, row.id) for row in rows],
+            duplicate_indexes=sorted(known),
+        )
+        return BatchAnswer(batch=batch, replayed=False)
 
     return database.run(work)
+
+
+def _first_batch(connection: psycopg.Connection, request: Request) -> AcceptedBatch:
+    batch_id = read_key(connection, request).batch_id
+    batch = batch_id and read_accepted(
+        connection, organization_id=request.organization_id, batch_id=batch_id
+    )
+    if not batch:
+        raise Unavailable("The batch was removed while its request was being repeated.")
+    return batch
 
 
 def accept_single(
@@ -100,16 +109,17 @@ def accept_single(
     notification: NewNotification,
     render: Callable[[History], str],
     now: datetime | None = None,
-) -> AcceptedSingle:
+) -> SingleAnswer:
     """Store one notification and keep the response that ``render`` makes of it; or replay that.
 
     Raises as ``accept_batch``; an event already known with equal content gives the first one.
     """
     items = _dumps([notification])
 
-    def work(connection: psycopg.Connection) -> AcceptedSingle:
-        if _claim_key(connection, request, now) is None:
-            return _replay_single(connection, request)
+    def work(connection: psycopg.Connection) -> SingleAnswer:
+        if claim_key(connection, request, now=now) is None:
+            kept = read_key(connection, request)
+            return SingleAnswer(response=kept.response or "", replayed=True)
         (row,) = _insert(connection, request, items, None, now)
         known = _find_known(connection, request, [notification], [row], ALONE)
         stored = history_of(
@@ -120,40 +130,10 @@ def accept_single(
         if stored is None:
             raise Unavailable(_VANISHED)
         response = render(stored)
-        _keep_response(connection, request, response)
-        return AcceptedSingle(response=response, replayed=False)
+        keep_response(connection, request, response)
+        return SingleAnswer(response=response, replayed=False)
 
     return database.run(work)
-
-
-# An expired key is taken over in place; a live one gives no row, after waiting for its owner.
-CLAIM_KEY = """
-    INSERT INTO idempotency_keys AS k
-           (organization_id, route, key, request_sha256, batch_id, expires_at)
-    SELECT %(organization_id)s, %(route)s, %(key)s, %(request_sha256)s, uuidv7(),
-           coalesce(%(now)s, clock_timestamp()) + %(kept_hours)s * interval '1 hour'
-    ON CONFLICT (organization_id, route, key) DO UPDATE
-       SET request_sha256 = EXCLUDED.request_sha256, batch_id = EXCLUDED.batch_id, response = NULL,
-           created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at
-     WHERE k.expires_at <= coalesce(%(now)s, clock_timestamp())
-    RETURNING batch_id
-"""
-
-
-def _claim_key(
-    connection: psycopg.Connection, request: Request, now: datetime | None
-) -> UUID | None:
-    """Return the id of a batch to store under the key; None when the key has its answer."""
-    parameters = {
-        "organization_id": request.organization_id,
-        "route": request.route,
-        "key": request.key,
-        "request_sha256": request.request_sha256,
-        "kept_hours": KEY_KEPT_HOURS,
-        "now": now,
-    }
-    row = connection.execute(CLAIM_KEY, parameters).fetchone()
-    return row[0] if row else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,14 +144,12 @@ class _Inserted:
 
 
 # item:     ids in input order, so that the order of ids is the order asked for.
+# clock:    one moment for all, after every id.
 # inserted: sorted by the unique index of events against deadlocks; rows without an event meet no
 #           index of that kind and keep their order. A twin's row, or an earlier one of this very
 #           batch, hides a row: it is then missing in RETURNING.
 INSERT_NOTIFICATIONS = """
-    WITH clock AS MATERIALIZED (
-        SELECT coalesce(%(now)s, clock_timestamp()) AS now
-    ),
-    item AS MATERIALIZED (
+    WITH item AS MATERIALIZED (
         SELECT uuidv7() AS id, i.*
           FROM ROWS FROM (
                    jsonb_to_recordset(%(items)s::jsonb) AS (
@@ -183,6 +161,9 @@ INSERT_NOTIFICATIONS = """
                    channel, recipient, recipient_hash, content, priority, category, event_id,
                    reference, metadata, send_at, expires_at, place
                )
+    ),
+    clock AS MATERIALIZED (
+        SELECT coalesce(%(now)s, max(clock_timestamp())) AS now FROM item
     ),
     inserted AS (
         INSERT INTO notifications (
@@ -294,95 +275,6 @@ def _find_known(
 
 
 _VANISHED = "A notification was removed while its event was being repeated."
-
-INSERT_BATCH = """
-    INSERT INTO batches (id, organization_id, notification_ids, duplicate_indexes, accepted_at)
-    VALUES (%(batch_id)s, %(organization_id)s, %(notification_ids)b, %(duplicate_indexes)s,
-            uuid_extract_timestamp(%(batch_id)s))
-    RETURNING id AS batch_id, accepted_at
-"""
-
-
-def _insert_batch(
-    connection: psycopg.Connection,
-    request: Request,
-    batch_id: UUID,
-    notification_ids: list[UUID],
-    duplicate_indexes: list[int],
-) -> AcceptedBatch:
-    parameters = {
-        "batch_id": batch_id,
-        "organization_id": request.organization_id,
-        "notification_ids": notification_ids,
-        "duplicate_indexes": duplicate_indexes,
-    }
-    ((_, accepted_at),) = connection.execute(INSERT_BATCH, parameters).fetchall()
-    return AcceptedBatch(
-        batch_id=batch_id,
-        accepted_at=accepted_at,
-        notification_ids=notification_ids,
-        duplicate_indexes=duplicate_indexes,
-        replayed=False,
-    )
-
-
-REPLAY_BATCH = """
-    SELECT k.request_sha256, b.id, b.accepted_at, b.notification_ids, b.duplicate_indexes
-      FROM idempotency_keys k
-      JOIN batches b ON b.id = k.batch_id AND b.organization_id = k.organization_id
-     WHERE k.organization_id = %(organization_id)s AND k.route = %(route)s AND k.key = %(key)s
-"""
-
-
-def _replay_batch(connection: psycopg.Connection, request: Request) -> AcceptedBatch:
-    row = connection.execute(REPLAY_BATCH, _key_parameters(request)).fetchone()
-    if row is None:
-        raise Unavailable("The idempotency key expired while its request was being repeated.")
-    sha256, batch_id, accepted_at, notification_ids, duplicate_indexes = row
-    if sha256 != request.request_sha256:
-        raise IdempotencyKeyReused
-    return AcceptedBatch(
-        batch_id=batch_id,
-        accepted_at=accepted_at,
-        notification_ids=notification_ids,
-        duplicate_indexes=duplicate_indexes,
-        replayed=True,
-    )
-
-
-REPLAY_SINGLE = """
-    SELECT request_sha256, response
-      FROM idempotency_keys
-     WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
-"""
-
-
-def _replay_single(connection: psycopg.Connection, request: Request) -> AcceptedSingle:
-    row = connection.execute(REPLAY_SINGLE, _key_parameters(request)).fetchone()
-    if row is None or row[1] is None:
-        raise Unavailable("The idempotency key expired while its request was being repeated.")
-    if row[0] != request.request_sha256:
-        raise IdempotencyKeyReused
-    return AcceptedSingle(response=row[1], replayed=True)
-
-
-KEEP_RESPONSE = """
-    UPDATE idempotency_keys
-       SET response = %(response)s, batch_id = NULL
-     WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
-"""
-
-
-def _keep_response(connection: psycopg.Connection, request: Request, response: str) -> None:
-    connection.execute(KEEP_RESPONSE, {**_key_parameters(request), "response": response})
-
-
-def _key_parameters(request: Request) -> dict[str, Any]:
-    return {
-        "organization_id": request.organization_id,
-        "route": request.route,
-        "key": request.key,
-    }
 
 
 def _dumps(value: Any) -> str:

@@ -1,6 +1,5 @@
-"""Read back what became of notifications and batches; every statement names the organization."""
+"""Read back what became of notifications; every statement names the organization."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -201,7 +200,9 @@ class Filters:
 
 
 # Planned for the values at hand at each call (prepare=False): an absent filter folds away, and an
-# event, a batch or a reference each gets the plan that suits it.
+# event or a batch gets the index that finds it. Otherwise the organization stands as a range: were
+# it an equality, the primary key would give the order too, and the planner might read through every
+# newer row of every other organization.
 LIST_NOTIFICATIONS = """
     SELECT id, batch_id, batch_index, status, reason, channel, recipient, recipient_id,
            NULL AS content, priority, category, event_id, reference, metadata, send_at, expires_at,
@@ -209,20 +210,23 @@ LIST_NOTIFICATIONS = """
            created_at, updated_at, final_at, discarded_at, next_check_at, complained, hold_id,
            parent_id
       FROM notifications
-     WHERE organization_id = %(organization_id)s
+     WHERE organization_id >= %(organization_id)s
+       AND organization_id <= %(organization_id)s
        AND (%(status)s::text[] IS NULL OR status = ANY(%(status)s::text[]))
        AND (%(channel)s::text[] IS NULL OR channel = ANY(%(channel)s::text[]))
-       AND (%(event_id)s::text IS NULL OR event_id = %(event_id)s)
+       AND (%(event_id)s::text IS NULL
+            OR organization_id = %(organization_id)s AND event_id = %(event_id)s)
        AND (%(recipient_id)s::text IS NULL OR recipient_id = %(recipient_id)s)
        AND (%(reference)s::text IS NULL OR reference = %(reference)s)
        AND (%(first_id)s::uuid IS NULL OR id >= %(first_id)s)
        AND (%(end_id)s::uuid IS NULL OR id < %(end_id)s)
        AND (%(after)s::uuid IS NULL OR id < %(after)s)
-       AND (%(batch_id)s::uuid IS NULL OR id = ANY(ARRAY(
+       AND (%(batch_id)s::uuid IS NULL
+            OR organization_id = %(organization_id)s AND id = ANY(ARRAY(
                SELECT unnest(notification_ids)
                  FROM batches
                 WHERE id = %(batch_id)s AND organization_id = %(organization_id)s)))
-     ORDER BY id DESC
+     ORDER BY organization_id DESC, id DESC
      LIMIT %(limit)s
 """
 
@@ -253,63 +257,5 @@ def list_notifications(
     def work(connection: psycopg.Connection) -> list[Notification]:
         with connection.cursor(row_factory=class_row(Notification)) as cursor:
             return cursor.execute(LIST_NOTIFICATIONS, parameters, prepare=False).fetchall()
-
-    return database.run(work)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusCount:
-    """How many of a batch are in one status of one channel."""
-
-    channel: str
-    status: str
-    number: int
-    claimed: bool
-    """At least one of them was leased before."""
-    settled_at: datetime
-    """When the last of them became final or held, if the status is of that kind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    id: UUID
-    accepted_at: datetime
-    total_count: int
-    counts: Sequence[StatusCount]
-
-
-READ_BATCH = """
-    SELECT id, accepted_at, cardinality(notification_ids) AS total_count
-      FROM batches
-     WHERE organization_id = %(organization_id)s
-       AND id = %(batch_id)s
-"""
-
-# A position counts even when it repeats another: the counts sum to the total.
-COUNT_BATCH = """
-    SELECT n.channel, n.status, count(*)::int AS number,
-           bool_or(n.lease_number > 0) AS claimed,
-           max(coalesce(n.final_at, n.updated_at)) AS settled_at
-      FROM batches b
-     CROSS JOIN LATERAL unnest(b.notification_ids) AS item (id)
-      JOIN notifications n ON n.id = item.id
-     WHERE b.organization_id = %(organization_id)s
-       AND b.id = %(batch_id)s
-     GROUP BY n.channel, n.status
-     ORDER BY n.channel, n.status
-"""
-
-
-def read_batch(database: Database, *, organization_id: UUID, batch_id: UUID) -> Batch | None:
-    """Return the batch with its rows counted by channel and status; None when it is not theirs."""
-    parameters = {"organization_id": organization_id, "batch_id": batch_id}
-
-    def work(connection: psycopg.Connection) -> Batch | None:
-        row = connection.execute(READ_BATCH, parameters).fetchone()
-        if row is None:
-            return None
-        with connection.cursor(row_factory=class_row(StatusCount)) as cursor:
-            counts = cursor.execute(COUNT_BATCH, parameters).fetchall()
-        return Batch(id=row[0], accepted_at=row[1], total_count=row[2], counts=counts)
 
     return database.run(work)

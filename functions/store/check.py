@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import class_row, scalar_row
 
 from functions.store.connection import Database
 
@@ -21,19 +21,22 @@ class Checked:
     held: int
 
 
+LOCK_DUE = """
+    SELECT id
+      FROM notifications
+     WHERE status IN ('submitted', 'uncertain')
+       AND next_check_at <= (SELECT coalesce(%(now)s, clock_timestamp()))
+     ORDER BY next_check_at
+     LIMIT %(limit)s
+       FOR UPDATE SKIP LOCKED
+"""
+
 # A submitted row is looked at 30 s after submission, then at doubling distances (±20 %, capped),
 # but never beyond its cutoff, when it ends as unconfirmed. An uncertain row's grace over, its
-# channel's declared policy decides: try again, or hold it for a person.
+# channel's declared policy decides: try again, or hold it for a person. Its own statement, on a
+# snapshot younger than the locks: a receipt that came in between has decided already.
 CHECK = """
     WITH instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
-    due AS MATERIALIZED (
-        SELECT id FROM notifications
-         WHERE status IN ('submitted', 'uncertain')
-           AND next_check_at <= (SELECT at FROM instant)
-         ORDER BY next_check_at
-         LIMIT %(limit)s
-           FOR UPDATE SKIP LOCKED
-    ),
     judged AS MATERIALIZED (
         SELECT n.id, t.at, d.cutoff_at,
                least(c.check_base_seconds * 2 ^ least(n.checks + 1, 30), c.check_cap_seconds)
@@ -54,7 +57,7 @@ CHECK = """
                SELECT n.submitted_at + c.cutoff_seconds * interval '1 second' AS cutoff_at,
                       c.unknown_policy = 'hold' OR n.attempts_spent >= n.max_attempts
                       AS given_up) d
-         WHERE n.id = ANY(ARRAY(SELECT id FROM due))
+         WHERE n.id = ANY(%(ids)b::uuid[])
     ),
     checked AS (
         UPDATE notifications n
@@ -68,7 +71,7 @@ CHECK = """
                final_at = CASE WHEN j.status = 'unconfirmed' THEN j.at ELSE n.final_at END,
                updated_at = j.at
           FROM judged j
-         WHERE n.id = j.id AND n.id = ANY(ARRAY(SELECT id FROM due))
+         WHERE n.id = j.id AND n.id = ANY(%(ids)b::uuid[])
         RETURNING n.id, n.organization_id, OLD.status AS from_status, NEW.status AS to_status,
                   NEW.reason, j.at
     ),
@@ -91,8 +94,13 @@ def check(database: Database, *, now: datetime | None = None) -> Checked:
     """Look at up to 500 rows whose ``next_check_at`` has come."""
 
     def look(connection: psycopg.Connection) -> Checked:
+        parameters = {"limit": CHECKED_AT_ONCE, "now": now}
+        with connection.cursor(row_factory=scalar_row) as due:
+            ids = due.execute(LOCK_DUE, parameters).fetchall()
+        nothing = Checked(looked_at=0, unconfirmed=0, retried=0, held=0)
+        if not ids:
+            return nothing
         with connection.cursor(row_factory=class_row(Checked)) as cursor:
-            checked = cursor.execute(CHECK, {"limit": CHECKED_AT_ONCE, "now": now}).fetchone()
-        return checked or Checked(looked_at=0, unconfirmed=0, retried=0, held=0)
+            return cursor.execute(CHECK, parameters | {"ids": ids}).fetchone() or nothing
 
     return database.run(look)

@@ -27,16 +27,19 @@ class Closing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """Where the notification is now; ``status`` is None when the write was fenced off."""
+    """Where the notification is now; ``status`` is None when the write was fenced off: another
+    lease has the row, or none, and the outcome proves nothing. The ledger has it all the same."""
 
     id: UUID
     status: str | None
 
 
-# ledger:  the attempt's own row, kept whoever holds the notification now. A known outcome replaces
-#          only an unknown one, so a repeated close changes nothing; `doubt` is -1, 0 or +1.
+# ledger:  the attempt's own row, kept whoever holds the notification now. An outcome is taken only
+#          where there was none, or a known one where there was an unknown one: so a repeated close
+#          writes nothing. `doubt` is -1, 0 or +1.
 # judged:  what the outcome means for the locked row. `mine`: the attempt that is open is this one.
 #          `better`: acceptance is evidence and needs no lease (rank first, then the earlier).
+#          `undecided`: neither evidence nor a hold has decided the row meanwhile.
 # moved:   one attempt moves the row only while it is its own, or by proof, or by doubt resolved.
 CLOSE = """
     WITH outcome AS MATERIALIZED (
@@ -51,31 +54,26 @@ CLOSE = """
     instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
     ledger AS (
         UPDATE attempts a
-           SET outcome = CASE WHEN coalesce(a.outcome, 'unknown') = 'unknown'
-                              THEN o.outcome ELSE a.outcome END,
-               reference = coalesce(a.reference, o.reference),
-               finished_at = coalesce(a.finished_at, t.at),
-               http_status = coalesce(o.http_status, a.http_status),
-               code = coalesce(o.code, a.code),
-               detail = coalesce(o.detail, a.detail),
-               retry_after_seconds = coalesce(o.retry_after_seconds, a.retry_after_seconds)
+           SET outcome = o.outcome, reference = o.reference, http_status = o.http_status,
+               code = o.code, detail = o.detail, retry_after_seconds = o.retry_after_seconds,
+               finished_at = coalesce(a.finished_at, t.at)
           FROM outcome o CROSS JOIN instant t
          WHERE a.notification_id = o.id AND a.lease_number = o.lease_number AND a.id = o.token
+           AND (a.outcome IS NULL OR a.outcome = 'unknown' AND o.outcome <> 'unknown')
         RETURNING a.notification_id, NEW.finished_at,
-                  NEW.outcome IS DISTINCT FROM OLD.outcome AS news,
-                  (NEW.outcome = 'unknown')::int - (coalesce(OLD.outcome, '') = 'unknown')::int
-                  AS doubt
+                  (NEW.outcome = 'unknown')::int - (OLD.outcome IS NOT NULL)::int AS doubt
     ),
     judged AS MATERIALIZED (
-        SELECT o.*, l.doubt, l.news, l.finished_at, t.at,
+        SELECT o.*, l.doubt, l.finished_at, t.at,
                coalesce(n.attempt_id = o.token, false) AS mine,
                CASE WHEN n.evidence_rank = 0 OR o.rank = 0 THEN o.rank > n.evidence_rank
                     ELSE (o.rank, n.evidence_at, n.evidence_key)
                        > (n.evidence_rank, l.finished_at, o.token::text) END AS better,
-               n.evidence_rank > 0 AS proven,
+               n.evidence_rank = 0 AND n.status IN ('leased', 'uncertain') AS undecided,
                n.in_doubt + l.doubt > 0 AS doubtful,
                o.spend AND n.attempts_spent >= n.max_attempts AS spent,
-               o.outcome = 'unknown' AND NOT %(keyed)s AND n.evidence_rank = 0 AS uncertain,
+               n.evidence_rank = 0 AND n.status IN ('leased', 'uncertain')
+               AND o.outcome = 'unknown' AND NOT %(keyed)s AS uncertain,
                t.at + coalesce(o.again_seconds, 0) * interval '1 second' AS due_at,
                CASE WHEN o.outcome IN ('throttled', 'blocked')
                     THEN coalesce(n.waiting_since, t.at) END AS waiting_since,
@@ -88,7 +86,7 @@ CLOSE = """
     verdict AS MATERIALIZED (
         SELECT j.*,
                CASE WHEN j.better THEN CASE j.rank WHEN 3 THEN 'delivered' ELSE 'submitted' END
-                    WHEN j.proven OR NOT j.mine THEN NULL                -- stays as it is
+                    WHEN NOT (j.mine AND j.undecided) THEN NULL           -- stays as it is
                     WHEN j.outcome = 'refused'
                     THEN CASE WHEN j.doubtful THEN 'unconfirmed' ELSE 'suppressed' END
                     WHEN j.uncertain THEN 'uncertain'
@@ -98,7 +96,7 @@ CLOSE = """
                     WHEN j.due_at >= j.expires_at
                     THEN CASE WHEN j.doubtful THEN 'unconfirmed' ELSE 'expired' END
                     ELSE 'pending' END AS status,
-               CASE WHEN j.better OR j.proven OR NOT j.mine OR j.uncertain THEN NULL
+               CASE WHEN j.better OR NOT (j.mine AND j.undecided) OR j.uncertain THEN NULL
                     WHEN j.outcome = 'refused' THEN 'refused'
                     WHEN j.outcome = 'rejected'
                     THEN CASE WHEN j.doubtful AND NOT %(keyed)s
@@ -164,9 +162,17 @@ CLOSE = """
                jsonb_build_object('notification_id', n.id, 'attempt_id', v.token, 'code', v.code)
           FROM verdict v
           JOIN notifications n ON n.id = v.id
-         WHERE v.outcome = 'refused' AND v.news
+         WHERE v.outcome = 'refused'
     )
-    SELECT o.id, m.to_status AS status FROM outcome o LEFT JOIN moved m USING (id)
+    SELECT o.id,
+           CASE WHEN v.mine OR v.better THEN m.to_status
+                WHEN a.outcome = o.outcome THEN n.status END AS status   -- closed so before
+      FROM outcome o
+      LEFT JOIN verdict v USING (id)
+      LEFT JOIN moved m USING (id)
+      LEFT JOIN notifications n ON n.id = o.id
+      LEFT JOIN attempts a
+        ON a.notification_id = o.id AND a.lease_number = o.lease_number AND a.id = o.token
 """
 
 

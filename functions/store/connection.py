@@ -25,8 +25,10 @@ _LOST_CLASSES = ("08", "57P0")
 _LOST_STATES = frozenset({"25006", "25P03"})
 # The server undid the transaction and asks for it again: serialization failure, deadlock.
 _REPEAT_STATES = frozenset({"40001", "40P01"})
-# Undone because something took too long: lock_timeout, statement_timeout.
+# Undone because something took too long (lock_timeout, statement_timeout) or ran out (53: memory,
+# disk, connections). Repeating at once would only add to it.
 _BUSY_STATES = frozenset({"55P03", "57014"})
+_BUSY_CLASSES = ("53",)
 
 
 Connect = Callable[[], psycopg.Connection]
@@ -66,10 +68,19 @@ class Database:
 
         ``pipelined`` sends statements without waiting for each answer: BEGIN, lock and statement
         cost one round trip, and each statement still has a snapshot of its own.
-        Raises Unavailable when the database cannot be reached, or a lock or statement timed out.
+        Raises Unavailable when the database cannot be reached, or a lock or statement timed out;
+        it says ``maybe_done`` only when the connection was lost after COMMIT could have been sent.
         """
-        maybe_done = False
+        committing = maybe_done = False
+
+        def work_to_commit(connection: psycopg.Connection) -> T:
+            nonlocal committing
+            value = work(connection)
+            committing = True
+            return value
+
         for last in (False, True):
+            committing = False
             try:
                 connection = self._open()
             except psycopg.OperationalError as error:
@@ -77,15 +88,13 @@ class Database:
                     raise Unavailable(_say(error), maybe_done=maybe_done) from error
                 continue
             try:
-                return self._transact(connection, work, pipelined)
+                return self._transact(connection, work_to_commit, pipelined)
             except psycopg.Error as error:
-                if error.sqlstate in _BUSY_STATES:
+                maybe_done = maybe_done or (committing and is_lost(error))
+                if _is_busy(error) or (last and _is_repeatable(error)):
                     raise Unavailable(_say(error), maybe_done=maybe_done) from error
                 if not _is_repeatable(error):
                     raise
-                maybe_done = maybe_done or error.sqlstate not in _REPEAT_STATES
-                if last:
-                    raise Unavailable(_say(error), maybe_done=maybe_done) from error
         raise AssertionError("unreachable")
 
     def _transact(
@@ -131,6 +140,10 @@ def is_lost(error: psycopg.Error) -> bool:
 def _say(error: psycopg.Error) -> str:
     """Name the error without its text, which may quote a row."""
     return f"The database is not available ({type(error).__name__})."
+
+
+def _is_busy(error: psycopg.Error) -> bool:
+    return error.sqlstate in _BUSY_STATES or (error.sqlstate or "").startswith(_BUSY_CLASSES)
 
 
 def _is_repeatable(error: psycopg.Error) -> bool:

@@ -56,22 +56,37 @@ READY_GAUGES = """
      ORDER BY c.name, p.priority
 """
 
-# Each count reads one partial index of live rows.
+# Each count reads one partial index of live rows, once for all channels.
 CHANNEL_GAUGES = """
     SELECT c.name AS channel,
-           (SELECT count(*) FROM notifications n
-             WHERE n.channel = c.name AND n.status = 'leased' AND n.lease_until IS NOT NULL)::int
-           AS leased,
-           (SELECT count(*) FROM notifications n
-             WHERE n.channel = c.name AND n.status = 'pending' AND NOT n.ready)::int AS waiting,
-           (SELECT count(*) FROM notifications n
-             WHERE n.channel = c.name AND n.status = 'uncertain')::int AS uncertain,
-           (SELECT count(*) FROM notifications n
-             WHERE n.channel = c.name AND n.status = 'submitted')::int AS submitted,
-           (SELECT count(*) FROM notifications n
-             WHERE n.channel = c.name AND n.status = 'dead' AND n.discarded_at IS NULL)::int
-           AS dead
+           coalesce(sum(live.number) FILTER (WHERE live.kind = 'leased'), 0)::int AS leased,
+           coalesce(sum(live.number) FILTER (WHERE live.kind = 'waiting'), 0)::int AS waiting,
+           coalesce(sum(live.number) FILTER (WHERE live.kind = 'uncertain'), 0)::int AS uncertain,
+           coalesce(sum(live.number) FILTER (WHERE live.kind = 'submitted'), 0)::int AS submitted,
+           coalesce(sum(live.number) FILTER (WHERE live.kind = 'dead'), 0)::int AS dead
       FROM channels c
+      LEFT JOIN (
+           SELECT channel, status AS kind, count(*) AS number
+             FROM notifications
+            WHERE status = 'leased' AND lease_until IS NOT NULL
+            GROUP BY channel, status
+           UNION ALL
+           SELECT channel, 'waiting', count(*)
+             FROM notifications
+            WHERE status = 'pending' AND NOT ready
+            GROUP BY channel
+           UNION ALL
+           SELECT channel, status, count(*)
+             FROM notifications
+            WHERE status IN ('submitted', 'uncertain')
+            GROUP BY channel, status
+           UNION ALL
+           SELECT channel, status, count(*)
+             FROM notifications
+            WHERE status = 'dead' AND discarded_at IS NULL
+            GROUP BY channel, status) live
+        ON live.channel = c.name
+     GROUP BY c.name
      ORDER BY c.name
 """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import class_row, scalar_row
 
 from functions.store.channel import ChannelRow
 from functions.store.connection import Database
@@ -34,26 +34,30 @@ class Swept:
         return self.released + self.in_doubt + self.dead + self.settled
 
 
-# lost:    leases past their time, oldest first; a worker that is just closing holds its row.
-# closed:  the attempts left open under them: their outcome is unknown.
-# judged:  evidence keeps the status it gave; a keyed provider may be asked again, same key. The row
-#          joins through its primary key: the planner must never choose to read the whole table.
+# Leases past their time, oldest first; a worker that is just closing holds its row, and keeps it.
+LOCK_LOST = """
+    SELECT id
+      FROM notifications
+     WHERE channel = %(channel)s AND lease_until IS NOT NULL
+       AND lease_until <= (SELECT coalesce(%(now)s, clock_timestamp()))
+     ORDER BY lease_until
+     LIMIT %(limit)s
+       FOR UPDATE SKIP LOCKED
+"""
+
+# Its own statement, on a snapshot younger than the locks: in one statement the decision would read
+# the rows as they were before, and take back what evidence had decided in between.
+# closed:  the attempts left open under the leases: their outcome is unknown.
+# judged:  evidence keeps the status it gave; a keyed provider may be asked again, same key. Rows
+#          join through their primary key: the planner must never choose to read the whole table.
 SWEEP = """
     WITH instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
-    lost AS MATERIALIZED (
-        SELECT id, attempt_id
-          FROM notifications
-         WHERE channel = %(channel)s AND lease_until IS NOT NULL
-           AND lease_until <= (SELECT at FROM instant)
-         ORDER BY lease_until
-         LIMIT %(limit)s
-           FOR UPDATE SKIP LOCKED
-    ),
     closed AS (
         UPDATE attempts a
            SET outcome = 'unknown', code = 'lease_expired', finished_at = t.at
-          FROM lost l CROSS JOIN instant t
-         WHERE a.notification_id = l.id AND a.id = l.attempt_id AND a.outcome IS NULL
+          FROM notifications n CROSS JOIN instant t
+         WHERE n.id = ANY(%(ids)b::uuid[])
+           AND a.notification_id = n.id AND a.id = n.attempt_id AND a.outcome IS NULL
         RETURNING a.notification_id
     ),
     judged AS MATERIALIZED (
@@ -79,7 +83,7 @@ SWEEP = """
                       (%(halves)b::float8[])[least(greatest(n.attempts_spent, 1),
                                                    %(halves_count)s)]
                       * (1 + random()) AS backoff_seconds) o
-         WHERE n.id = ANY(ARRAY(SELECT id FROM lost))
+         WHERE n.id = ANY(%(ids)b::uuid[])
     ),
     swept AS (
         UPDATE notifications n
@@ -88,7 +92,7 @@ SWEEP = """
                attempt_id = CASE WHEN j.status = 'uncertain' THEN n.attempt_id END,
                lease_until = NULL,
                ready = CASE WHEN j.status = 'pending' THEN j.delay_seconds = 0 ELSE n.ready END,
-               available_at = CASE WHEN j.delay_seconds > 0
+               available_at = CASE WHEN j.status = 'pending' AND j.delay_seconds > 0
                                    THEN j.at + j.delay_seconds * interval '1 second'
                                    ELSE n.available_at END,
                next_check_at = CASE WHEN j.status = 'uncertain'
@@ -98,7 +102,7 @@ SWEEP = """
                                ELSE n.final_at END,
                updated_at = j.at
           FROM judged j
-         WHERE n.id = j.id AND n.id = ANY(ARRAY(SELECT id FROM lost))
+         WHERE n.id = j.id AND n.id = ANY(%(ids)b::uuid[])
         RETURNING n.id, n.organization_id, OLD.status AS from_status, NEW.status AS to_status,
                   OLD.attempt_id, n.lease_number, j.doubt, j.at
     ),
@@ -141,9 +145,13 @@ def sweep(
     }
 
     def take_back(connection: psycopg.Connection) -> Swept:
+        with connection.cursor(row_factory=scalar_row) as lost:
+            ids = lost.execute(LOCK_LOST, parameters).fetchall()
+        nothing = Swept(released=0, in_doubt=0, dead=0, settled=0)
+        if not ids:
+            return nothing
         with connection.cursor(row_factory=class_row(Swept)) as cursor:
-            swept = cursor.execute(SWEEP, parameters).fetchone()
-        return swept or Swept(released=0, in_doubt=0, dead=0, settled=0)
+            return cursor.execute(SWEEP, parameters | {"ids": ids}).fetchone() or nothing
 
     return database.run(take_back)
 

@@ -6,6 +6,7 @@ between fork and exec, which is unsafe beside threads.) The signal follows the *
 ``start``, so call it from the main thread. Linux only; elsewhere the command just runs.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -44,19 +45,15 @@ def stop(
     """Ask ``process`` to end, then kill what is left of its process group."""
     if process.poll() is None:
         process.send_signal(by)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            pass
     kill_group(process)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill the process group of ``process``: children outlive a leader that was killed."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # nobody is left
     process.wait()
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 import urllib3
@@ -19,7 +19,6 @@ from infra.local.launcher import HOST
 from infra.local.state import REPOSITORY
 
 if TYPE_CHECKING:
-    from mypy_boto3_cloudformation import CloudFormationClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_logs import CloudWatchLogsClient
     from mypy_boto3_s3 import S3Client
@@ -40,45 +39,44 @@ class EmulatorFailed(SendoffError):
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """boto3 clients for the emulator at ``endpoint``; no profile, proxy or retry of the caller's."""
+    """boto3 clients for the emulator at ``endpoint``, whatever the caller's own settings are."""
 
     endpoint: str
 
-    def _settings(self) -> dict[str, object]:
-        return {
-            "endpoint_url": self.endpoint,
-            "region_name": REGION,
-            "config": Config(
+    def _client(self, service: str) -> Any:
+        client = cast("Any", boto3).client  # one overload per service: nothing to be gained
+        return client(
+            service,
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            config=Config(
                 retries={"total_max_attempts": 2, "mode": "standard"},
                 connect_timeout=2,
                 read_timeout=30,
                 proxies={},
             ),
             **CREDENTIALS,
-        }
-
-    def cloudformation(self) -> "CloudFormationClient":
-        return boto3.client("cloudformation", **self._settings())  # pyright: ignore[reportArgumentType]
+        )
 
     def functions(self) -> "LambdaClient":
-        return boto3.client("lambda", **self._settings())  # pyright: ignore[reportArgumentType]
+        return self._client("lambda")
 
     def logs(self) -> "CloudWatchLogsClient":
-        return boto3.client("logs", **self._settings())  # pyright: ignore[reportArgumentType]
+        return self._client("logs")
 
     def s3(self) -> "S3Client":
-        return boto3.client("s3", **self._settings())  # pyright: ignore[reportArgumentType]
+        return self._client("s3")
 
     def secrets(self) -> "SecretsManagerClient":
-        return boto3.client("secretsmanager", **self._settings())  # pyright: ignore[reportArgumentType]
+        return self._client("secretsmanager")
 
     def sqs(self) -> "SQSClient":
-        return boto3.client("sqs", **self._settings())  # pyright: ignore[reportArgumentType]
+        return self._client("sqs")
 
 
 @dataclass(slots=True, kw_only=True)
 class Emulator:
-    """The emulator on ``port``, with the API ``api_id`` on ``api_port``; all its state is in memory."""
+    """The emulator on ``port``, with the API ``api_id`` on ``api_port``; its state is in memory."""
 
     port: int
     api_port: int
@@ -157,10 +155,11 @@ def answers(url: str) -> bool:
         return False
 
 
-def last_line(log: Path) -> str:
-    """Return the last line of a log file that says anything."""
+def last_line(log: Path, *, with_word: str = "") -> str:
+    """Return the last line of a log file that says anything, or that says ``with_word``."""
     try:
         lines = log.read_text(errors="replace").strip().splitlines()
     except OSError:
-        return "nothing was logged"
-    return lines[-1][-300:] if lines else "nothing was logged"
+        lines = []
+    telling = [line for line in lines if with_word in line]
+    return telling[-1][-300:] if telling else "nothing was logged"

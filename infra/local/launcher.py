@@ -12,7 +12,10 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
+
+import hypercorn.asyncio
+from hypercorn.config import Config
 
 HOST = "127.0.0.1"
 LARGEST_GRACE_SECONDS = 5.0
@@ -43,10 +46,11 @@ def with_api_port(application: Application, *, api_port: int, api_id: str) -> Ap
 
 async def serve(*, emulator_port: int, api_port: int, api_id: str) -> None:
     """Serve both ports until SIGTERM or SIGINT."""
-    # Here and not above: reads its environment at import and takes a second.
-    from hypercorn.asyncio import serve as hypercorn_serve
-    from hypercorn.config import Config
-    from ministack.app import app
+    # Here and not above: it reads its environment at import and takes a second.
+    from ministack import app as emulator
+
+    application: Application = cast("Any", emulator).app
+    hypercorn_serve = cast("Any", hypercorn.asyncio).serve
 
     config = Config()
     config.bind = [f"{HOST}:{emulator_port}", f"{HOST}:{api_port}"]
@@ -56,9 +60,9 @@ async def serve(*, emulator_port: int, api_port: int, api_id: str) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _begin_to_stop, stopped)
-    application = with_api_port(app, api_port=api_port, api_id=api_id)
+    routed = with_api_port(application, api_port=api_port, api_id=api_id)
     try:
-        await hypercorn_serve(application, config, shutdown_trigger=stopped.wait)  # pyright: ignore[reportArgumentType]
+        await hypercorn_serve(routed, config, shutdown_trigger=stopped.wait)
     except OSError as error:
         sys.stderr.write(f"The emulator cannot serve: {error}\n")
         sys.stderr.flush()

@@ -28,7 +28,8 @@ _ROOT, _NOBODY = 0, 65534
 _NAMESPACE = ("unshare", "--user", f"--map-user={_NOBODY}", f"--map-group={_NOBODY}")
 _PRIVILEGE = (
     "setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups",
-    "--inh-caps=-all,+dac_override", "--ambient-caps=-all,+dac_override", "--bounding-set=-all,+dac_override",
+    "--inh-caps=-all,+dac_override", "--ambient-caps=-all,+dac_override",
+    "--bounding-set=-all,+dac_override",
     f"--pdeathsig={signal.SIGINT.name.removeprefix('SIG')}",
 )  # fmt: skip
 _RETRY_SECONDS = 0.1
@@ -56,7 +57,7 @@ def binaries() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who the server runs as: ``prefix`` of its commands, owner of its files, and a note for people."""
+    """Who the server runs as: prefix of its commands, owner of its files, and a note for people."""
 
     prefix: tuple[str, ...] = ()
     owner: int | None = None
@@ -190,7 +191,7 @@ class Postgres:
 
 
 def _give(directory: Path, who: Identity) -> None:
-    """Give the cluster to the user that the server will run as; the last one may have been another."""
+    """Give the cluster to the user the server will run as; the last one may have been another."""
     if who.owner is None or directory.stat().st_uid == who.owner:
         return
     for folder, _, names in os.walk(directory):
@@ -207,7 +208,7 @@ def _explain(log: Path, offset: int, server: Postgres) -> PostgresFailed:
         return ClusterInUse(
             f"Port {server.port} is taken by another program. Choose another with --database-port."
         )
-    if "lock file" in text and "already exists" in text or "still in use" in text:
+    if ("lock file" in text and "already exists" in text) or "still in use" in text:
         return ClusterInUse(f"Another PostgreSQL server already uses {server.directory}.")
     fatal = [line for line in text.splitlines() if "FATAL" in line or "PANIC" in line]
     return PostgresFailed(

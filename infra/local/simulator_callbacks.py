@@ -1,8 +1,9 @@
 """The simulator's reports: signed callbacks to the API, retried until they are taken.
 
 A report becomes due on the event loop and is posted by a few daemon threads over kept connections.
-Each worker of the local Lambda is a process, so few threads are kinder than many. An answer of
-5xx or 429, or none, is retried with backoff for GIVE_UP_SECONDS; another 4xx is final.
+Each worker of the local Lambda is a process, so few threads are kinder than many. Without an
+answer of the API's own (none, 5xx, 429, or a gateway's words while the API is deployed anew) a
+report is posted again with backoff for GIVE_UP_SECONDS; a refusal as problem+json is final.
 At most PENDING_KEPT reports wait at a time; what comes beyond is dropped and counted.
 """
 
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import Enum, auto
 from uuid import uuid4
 
 import orjson
@@ -67,6 +69,14 @@ class Report:
         )
 
 
+class _Taken(Enum):
+    """What the API's answer to a callback means."""
+
+    YES = auto()
+    NOT_YET = auto()
+    NEVER = auto()
+
+
 @dataclass(slots=True)
 class _Delivery:
     report: Report
@@ -113,14 +123,13 @@ class Callbacks:
     def _work(self) -> None:
         with urllib3.PoolManager(maxsize=1, retries=False, timeout=TIMEOUT) as http:
             while (delivery := self._queue.get()[2]) is not None:
-                answer = self._deliver(delivery.report, http=http)
+                taken = self._deliver(delivery.report, http=http)
                 try:
-                    self._loop.call_soon_threadsafe(self._settle, delivery, answer)
+                    self._loop.call_soon_threadsafe(self._settle, delivery, taken)
                 except RuntimeError:  # the loop has been closed meanwhile
                     return
 
-    def _deliver(self, report: Report, *, http: urllib3.PoolManager) -> int | None:
-        """Return the status of the API's answer; None when there was none."""
+    def _deliver(self, report: Report, *, http: urllib3.PoolManager) -> _Taken:
         body = report.dumps()
         headers = signature.sign(
             body,
@@ -132,12 +141,16 @@ class Callbacks:
         try:
             answer = http.request("POST", self._url or "", body=body, headers=headers)
         except urllib3.exceptions.HTTPError:
-            return None
-        return answer.status
+            return _Taken.NOT_YET
+        if 200 <= answer.status < 300:
+            return _Taken.YES
+        is_final = answer.status < 500 and answer.status != 429
+        is_own = "problem+json" in answer.headers.get("content-type", "")
+        return _Taken.NEVER if is_final and is_own else _Taken.NOT_YET
 
-    def _settle(self, delivery: _Delivery, answer: int | None) -> None:
+    def _settle(self, delivery: _Delivery, taken: _Taken) -> None:
         delivery.tries += 1
-        if answer is None or answer == 429 or answer >= 500:
+        if taken is _Taken.NOT_YET:
             if time.monotonic() - delivery.due_at < GIVE_UP_SECONDS:
                 self.counts["retried"] += 1
                 wait = min(RETRY_BASE_SECONDS * 2 ** (delivery.tries - 1), RETRY_CAP_SECONDS)
@@ -145,9 +158,9 @@ class Callbacks:
                 return
             self.counts["abandoned"] += 1
             logger.warning("A callback was given up; the API did not take it.")
-        elif answer >= 300:
+        elif taken is _Taken.NEVER:
             self.counts["refused"] += 1
-            logger.warning("The API refused a callback with %d.", answer)
+            logger.warning("The API refused a callback.")
         else:
             self.counts["delivered"] += 1
         self.pending -= 1

@@ -120,6 +120,7 @@ class Stack:
     _assembly: Path = field(init=False)
     _cdk: Path = field(init=False)
     _secrets: Secrets = field(init=False)
+    _is_deployed: bool = field(init=False, default=False)
     _tasks: list[synthesis.Task] = field(init=False, default_factory=list[synthesis.Task])
 
     def __post_init__(self) -> None:
@@ -197,6 +198,7 @@ class Stack:
             log=self.folder.log("deploy"),
             environment=self.environment,
         )
+        self._is_deployed = True
         deploy.start_loops(clients)
         local = self._local(deploy.discover(clients))
         self._wait_until_ready(local)
@@ -222,10 +224,10 @@ class Stack:
     def _wait_until_ready(self, local: Local) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_SECONDS
         while not answers(f"{local.api_url}/v1/health"):
-            if not self.emulator.is_running or time.monotonic() > deadline:
+            if not self._processes_run() or time.monotonic() > deadline:
                 raise StackFailed(
-                    f"The API does not answer on {local.api_url} (log: {self.emulator.log}; "
-                    "see also `sendoff logs ingest`)."
+                    f"The API does not answer on {local.api_url}: "
+                    f"{last_line(self.emulator.log, with_word='ERROR')} (log: {self.emulator.log})"
                 )
             time.sleep(0.1)
 
@@ -234,7 +236,7 @@ class Stack:
         restarts: list[float] = []
         while True:
             time.sleep(WATCH_SECONDS)
-            if self._all_run():
+            if self._processes_run() and self._is_deployed:
                 continue
             now = time.monotonic()
             restarts = [at for at in restarts if now - at < RESTARTS_WITHIN_SECONDS] + [now]
@@ -245,7 +247,7 @@ class Stack:
             except _REPAIR_FAILURES as error:
                 self.report.note(str(error))
 
-    def _all_run(self) -> bool:
+    def _processes_run(self) -> bool:
         return self.postgres.is_running and self.simulator.is_running and self.emulator.is_running
 
     def repair(self) -> None:
@@ -261,8 +263,9 @@ class Stack:
             self.simulator.stop()
             self.simulator.launch(self._secrets, self.environment)
             self.simulator.wait()
-        if not self.emulator.is_running:
-            self.report.note("The AWS emulator ended; it is started and deployed to again.")
+        if not self.emulator.is_running or not self._is_deployed:
+            self.report.note("The AWS emulator is started and deployed to again.")
+            self._is_deployed = False
             self.emulator.stop()
             self.emulator.launch()
             self.emulator.wait()

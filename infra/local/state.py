@@ -3,7 +3,9 @@
 lock          held by the one supervisor of this folder, with its process id inside
 local.json    how to reach the running stack; there only while it is ready
 secrets.json  generated once, kept so that keys stay the same from start to start
-cluster/      PostgreSQL's files        log/    of every process        synth/  the last cloud assembly
+cluster/      PostgreSQL's files
+log/          of every process
+synth/        the last cloud assemblies
 temporary/    the emulator's, emptied at each start
 """
 
@@ -15,10 +17,10 @@ import secrets
 import shutil
 import string
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from functions.core.errors import SendoffError
 from functions.core.signature import SECRET_PREFIX
@@ -125,11 +127,11 @@ class StateFolder:
         return self.logs / f"{name}.log"
 
     def create(self) -> None:
-        """Create the folder, for its owner alone; raise FolderRefused when it is somebody else's."""
+        """Create the folder, for its owner alone; raise FolderRefused if it is another's."""
         try:
             if self._holds_other_files():
                 raise FolderRefused(
-                    f"{self.path} holds other files. Name an empty or a new folder with --state-dir."
+                    f"{self.path} holds other files. Name an empty or new folder with --state-dir."
                 )
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.logs.mkdir(exist_ok=True)
@@ -146,7 +148,7 @@ class StateFolder:
         return any(path.name != self.bundles.name for path in self.path.iterdir())
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[bool]:
+    def held(self) -> Generator[bool]:
         """Hold the folder; the value is whether the last holder ended without letting go.
 
         The kernel releases the lock however the holder ends. Raises FolderInUse.
@@ -255,4 +257,4 @@ def _write_privately(path: Path, value: dict[str, Any]) -> None:
 
 def as_mapping(local: Local) -> dict[str, Any]:
     """Return ``local`` as other programs read it."""
-    return cast("dict[str, Any]", asdict(local))
+    return asdict(local)

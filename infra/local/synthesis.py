@@ -1,8 +1,8 @@
 """The cloud assembly of the local target, and the CDK command line that deploys it.
 
 A synthesis takes seconds, so it is kept in the state folder under a digest of everything it reads.
-Node and the command line come from packages: the wheel's Node, and the pinned `aws-cdk` by npx, which
-downloads it once and finds it in its cache from then on, without a network.
+Node and the command line come from packages: the wheel's Node, and the pinned `aws-cdk` by npx,
+which downloads it once and finds it in its cache from then on, without a network.
 """
 
 import hashlib
@@ -30,6 +30,9 @@ _INPUT_FILES = ("cdk.json", "pyproject.toml")
 _INPUT_PACKAGES = ("aws-cdk-lib", "constructs", "jsii")
 _SYNTHESES_KEPT = 3
 
+TASK_SECONDS = 180.0
+"""A deployment that waits for a function that cannot answer would wait for many minutes."""
+
 
 class DeploymentFailed(SendoffError):
     """The stack could not be synthesized or deployed."""
@@ -50,7 +53,7 @@ def _node_wheel() -> Path:
 
 
 def node_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return ``environment`` with the wheel's Node first; an old one of the system prints a banner."""
+    """Return ``environment`` with the wheel's Node first; an old one prints a banner."""
     search = os.pathsep.join([str(node_binaries()), environment.get("PATH", os.defpath)])
     return {
         **environment,
@@ -70,8 +73,16 @@ class Task:
     log: Path
 
     def finish(self) -> None:
-        """Wait for the end; raise DeploymentFailed with the end of the log unless it is a success."""
-        if self.process.wait() != 0:
+        """Wait for the end; raise DeploymentFailed, with the log's end, if it is no success."""
+        try:
+            status = self.process.wait(TASK_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            self.cancel()
+            raise DeploymentFailed(
+                f"{self.what} took more than {TASK_SECONDS:.0f} s (log: {self.log}):\n"
+                f"{tail(self.log)}"
+            ) from error
+        if status != 0:
             raise DeploymentFailed(f"{self.what} failed (log: {self.log}):\n{tail(self.log)}")
 
     def cancel(self) -> None:

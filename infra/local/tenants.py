@@ -5,8 +5,8 @@ import dataclasses
 import psycopg
 
 from functions.core import api_key
-from functions.migrate.migrate import migrate
 from functions.core.login import Login
+from functions.migrate.migrate import migrate
 from functions.store.connection import Database, connector
 from functions.store.organization import create_api_key, create_organization, find_api_key
 from infra.local.postgres import HOST, SUPERUSER
@@ -24,7 +24,7 @@ CREATE_DATABASE = "CREATE DATABASE sendoff"
 
 
 def prepare_database(folder: StateFolder, *, port: int, name: str) -> Secrets:
-    """Create the database, migrate it and see to tenants and keys; return the secrets with the keys."""
+    """Create and migrate the database, see to tenants and keys; return all secrets."""
     with _connect(port, "postgres") as connection:
         known = connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone()
         if known is None:

@@ -1,8 +1,8 @@
 """Read a request's JSON strictly, and name what PostgreSQL could not store.
 
 Refused as malformed: anything RFC 8259 does not allow, NaN and Infinity, names that repeat within
-an object, invalid UTF-8, and nesting that no reader of ours follows. Legal JSON that has no place in
-the database (U+0000, half of a surrogate pair, numbers beyond a double) is named by its pointer.
+an object, invalid UTF-8, and nesting that no reader of ours follows. Legal JSON that has no place
+in the database (U+0000, half of a surrogate pair, numbers beyond a double) is named by its pointer.
 """
 
 import json

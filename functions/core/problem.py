@@ -1,21 +1,13 @@
 """Problem answers: RFC 9457 ``application/problem+json``, with every fault by its pointer."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any
 
-import orjson
-
-from functions.core.errors import (
-    Fault,
-    IdempotencyKeyReused,
-    NotFound,
-    RequestRefused,
-    TooLate,
-    ValidationFailed,
-)
-from functions.ingest.strict_json import MAX_FAULTS, MalformedJson
+from functions.core.errors import Fault, RequestRefused, TooLate, ValidationFailed
+from functions.core.strict_json import MAX_FAULTS
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 5
@@ -71,15 +63,13 @@ class Problem:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     members: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    ABOUT: ClassVar[str] = "about:blank"
-
     @property
     def status(self) -> int:
         return STATUS_OF_CODE[self.code]
 
     def body(self) -> str:
         problem: dict[str, Any] = {
-            "type": self.ABOUT,
+            "type": "about:blank",  # what the title says; the code says the rest
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
@@ -91,7 +81,16 @@ class Problem:
                 {"pointer": fault.pointer, "code": fault.code, "detail": fault.detail}
                 for fault in self.faults[:MAX_FAULTS]
             ]
-        return orjson.dumps(problem).decode()
+        return json.dumps(problem, ensure_ascii=False, separators=(",", ":"))
+
+    def answer(self) -> dict[str, Any]:
+        """Return the answer as API Gateway takes it (HTTP API, payload 2.0)."""
+        return {
+            "statusCode": self.status,
+            "headers": {"Content-Type": CONTENT_TYPE, **self.headers},
+            "body": self.body(),
+            "isBase64Encoded": False,
+        }
 
 
 def problem_of(error: RequestRefused) -> Problem:
@@ -113,10 +112,9 @@ def problem_of(error: RequestRefused) -> Problem:
             return Problem(
                 code=error.code, detail=error.detail, members={"notification_status": error.status}
             )
-        case NotFound() | IdempotencyKeyReused() | MalformedJson():
-            return Problem(code=error.code, detail=error.detail)
         case _:
-            return Problem(code="validation_failed", detail=error.detail)
+            code = error.code if error.code in STATUS_OF_CODE else ValidationFailed.code
+            return Problem(code=code, detail=error.detail)
 
 
 def unavailable() -> Problem:

@@ -1,0 +1,95 @@
+"""Idempotency keys: the first answer to a request, found again by its repetition for 24 hours.
+
+A key is written in the transaction that accepts: a crash, a refusal or an outage leaves it free,
+and nothing is ever "in progress" without a transaction that holds it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from functions.core.errors import IdempotencyKeyReused, Unavailable
+
+KEPT_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request as its repetition is recognised: who, where, which key, which content."""
+
+    organization_id: UUID
+    route: str
+    key: str
+    request_sha256: bytes
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "organization_id": self.organization_id,
+            "route": self.route,
+            "key": self.key,
+            "request_sha256": self.request_sha256,
+        }
+
+
+# An expired key is taken over in place; a live one gives no row, after waiting for its owner.
+CLAIM_KEY = """
+    INSERT INTO idempotency_keys AS k
+           (organization_id, route, key, request_sha256, batch_id, expires_at)
+    SELECT %(organization_id)s, %(route)s, %(key)s, %(request_sha256)s, uuidv7(),
+           coalesce(%(now)s, clock_timestamp()) + %(kept_hours)s * interval '1 hour'
+    ON CONFLICT (organization_id, route, key) DO UPDATE
+       SET request_sha256 = EXCLUDED.request_sha256, batch_id = EXCLUDED.batch_id, response = NULL,
+           created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at
+     WHERE k.expires_at <= coalesce(%(now)s, clock_timestamp())
+    RETURNING batch_id
+"""
+
+
+def claim_key(
+    connection: psycopg.Connection, request: Request, *, now: datetime | None
+) -> UUID | None:
+    """Return the id for a batch to store under the key; None when the key has its answer."""
+    parameters = {**request.parameters(), "kept_hours": KEPT_HOURS, "now": now}
+    row = connection.execute(CLAIM_KEY, parameters).fetchone()
+    return row[0] if row else None
+
+
+KEEP_RESPONSE = """
+    UPDATE idempotency_keys
+       SET response = %(response)s, batch_id = NULL
+     WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
+"""
+
+
+def keep_response(connection: psycopg.Connection, request: Request, response: str) -> None:
+    """Keep the text of the answer under a key that ``claim_key`` has just given."""
+    connection.execute(KEEP_RESPONSE, {**request.parameters(), "response": response})
+
+
+READ_KEY = """
+    SELECT request_sha256, batch_id, response
+      FROM idempotency_keys
+     WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a key stands for: a batch, or the text of an answer."""
+
+    batch_id: UUID | None
+    response: str | None
+
+
+def read_key(connection: psycopg.Connection, request: Request) -> Kept:
+    """Return what the key stands for; raise IdempotencyKeyReused for another request."""
+    row = connection.execute(READ_KEY, request.parameters()).fetchone()
+    if row is None:
+        raise Unavailable("The idempotency key expired while its request was being repeated.")
+    request_sha256, batch_id, response = row
+    if request_sha256 != request.request_sha256:
+        raise IdempotencyKeyReused
+    return Kept(batch_id=batch_id, response=response)

@@ -1,0 +1,53 @@
+"""One organization's thousand does not stand before another's one."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from tests.journey.service import Service, wait_for, webhook
+
+PAGE = 100
+
+PAUSE = "UPDATE channels SET paused_at = clock_timestamp() WHERE name = %s"
+RESUME = "UPDATE channels SET paused_at = NULL WHERE name = %s"
+IN_FLIGHT = "SELECT count(*) FROM notifications WHERE channel = %s AND status = 'leased'"
+
+# The first attempts of one batch that began before the first attempt of one notification.
+BEFORE = """
+    SELECT count(*)
+      FROM notifications n
+      JOIN attempts a ON a.notification_id = n.id AND a.started_at < (
+               SELECT min(started_at) FROM attempts WHERE notification_id = %s)
+     WHERE n.batch_id = %s
+"""
+
+
+def test_one_of_another_organization_leaves_with_the_next_page(service: Service) -> None:
+    with paused(service, "webhook"):
+        many = service.first.send([webhook(service) for _ in range(1000)])
+        one = service.second.send_one(webhook(service))
+    ended = service.second.when_ended(one["id"])
+    stopped = service.first.call("POST", f"/v1/batches/{many['batch_id']}/cancel")
+    assert ended["status"] == "delivered"
+    (before,) = service.query(BEFORE, one["id"], many["batch_id"])[0]
+    assert before <= 2 * PAGE
+    assert stopped.status == 200, stopped
+    assert stopped.json["cancelled"] > 0  # the others were still waiting
+    batch = service.first.when_completed(many["batch_id"])
+    assert batch["counts"] == {
+        "cancelled": stopped.json["cancelled"],
+        "delivered": stopped.json["too_late"],
+    }
+
+
+@contextmanager
+def paused(service: Service, channel: str) -> Generator[None]:
+    """Let what is due gather, so that all of it is due at one moment."""
+    service.query(PAUSE, channel)
+    try:
+        wait_for(
+            lambda: service.query(IN_FLIGHT, channel)[0][0] == 0,
+            what="an idle channel",
+        )
+        yield
+    finally:
+        service.query(RESUME, channel)
