@@ -8,6 +8,10 @@ BEGIN
     ALTER ROLE sendoff_service SET statement_timeout = '15s';
     ALTER ROLE sendoff_service SET lock_timeout = '5s';
     ALTER ROLE sendoff_service SET idle_in_transaction_session_timeout = '15s';
+    -- Everything the functions do is a look-up by an index. A plan that a connection keeps from when
+    -- a table was small must not read all of it when it has grown, until somebody analyzes it.
+    ALTER ROLE sendoff_service SET enable_seqscan = off;
+    ALTER ROLE sendoff_service SET timezone = 'UTC';
 EXCEPTION
     WHEN duplicate_object OR unique_violation THEN NULL; -- roles are shared by a server's databases
 END

@@ -2,12 +2,14 @@
 
 import json
 import secrets
+import shlex
 import sys
+from pathlib import Path
 
 from infra.config import LOCAL
-from infra.local.state import Local
+from infra.local.state import DEFAULT_FOLDER, Local
 
-HELP = "sendoff demo · sendoff logs -f · sendoff psql · sendoff flush · sendoff down"
+COMMANDS = ("demo", "logs -f", "psql", "flush", "down")
 
 
 def screen(local: Local) -> str:
@@ -27,8 +29,16 @@ Try:
 {command(local)}
 
   {numbers()}
-  {HELP}
+  {commands(local)}
 """
+
+
+def commands(local: Local) -> str:
+    """Return what to do with the running stack, with the option that names it where one is needed."""
+    where = ""
+    if Path(local.state_dir) != DEFAULT_FOLDER:
+        where = f" --state-dir {shlex.quote(local.state_dir)}"
+    return "\n  ".join(f"uv run sendoff {name}{where}" for name in COMMANDS)
 
 
 def command(local: Local) -> str:

@@ -117,12 +117,13 @@ def supervise_command(
     simulator_port: SimulatorPort,
     emulator_port: EmulatorPort,
     database_port: DatabasePort,
+    stays: Annotated[bool, typer.Option("--stays")] = False,
 ) -> None:
-    """Be the background process of `up --detach`."""
+    """Be the background process of `up --detach`, or of a command that brings its own stack."""
     ports = Ports(
         api=api_port, simulator=simulator_port, emulator=emulator_port, database=database_port
     )
-    status = supervise(StateFolder(state_dir), ports, environment=caller_environment())
+    status = supervise(StateFolder(state_dir), ports, environment=caller_environment(), stays=stays)
     raise typer.Exit(status)
 
 

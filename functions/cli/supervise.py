@@ -17,6 +17,9 @@ from infra.local.stack import Report, Stack
 from infra.local.state import REPOSITORY, FolderInUse, Local, Ports, StateFolder
 
 STOP_SECONDS = 30.0
+LEAVE_SECONDS = 2.0
+"""Between letting go of the folder, the last act, and the end of the process."""
+
 READY_SECONDS = 300.0
 _POLL_SECONDS = 0.1
 _OTHER_WORLDS = ("AWS_", "PG")
@@ -52,8 +55,7 @@ def run(
 
     Raises FolderInUse when another one runs already, and KeyboardInterrupt at the signal.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    _end_at_signals()
     with folder.held() as was_killed:
         stack = Stack(folder=folder, ports=ports, environment=environment, report=report)
         try:
@@ -62,6 +64,14 @@ def run(
         finally:
             with _undisturbed():
                 stack.stop()
+
+
+def _end_at_signals() -> None:
+    # SIGINT too: a shell without job control starts `up &` with it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
 
 
 @contextlib.contextmanager
@@ -85,16 +95,20 @@ def end_with_uv() -> None:
             dependent.end_with_parent(signal.SIGTERM)
 
 
-def start_detached(folder: StateFolder, ports: Ports, *, report: Report) -> Local:
+def start_detached(
+    folder: StateFolder, ports: Ports, *, report: Report, stays: bool = True
+) -> Local:
     """Start a stack in the background and wait until it is ready.
 
-    Raises FolderInUse when another one runs already, SendoffError with its words when it fails.
+    It ``stays`` when this process ends, however it ends, or it does not. Raises FolderInUse when another one runs already, SendoffError with its words when it fails.
     """
     command = [
         sys.executable, "-m", "functions.cli.main", "supervise", "--state-dir", str(folder.path),
     ]  # fmt: skip
     for name, number in asdict(ports).items():
         command += [f"--{name}-port", str(number)]
+    if stays:
+        command.append("--stays")
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -121,7 +135,9 @@ def start_detached(folder: StateFolder, ports: Ports, *, report: Report) -> Loca
     raise FolderInUse(words) if code == FolderInUse.code else SendoffError(words)
 
 
-def supervise(folder: StateFolder, ports: Ports, *, environment: Mapping[str, str]) -> int:
+def supervise(
+    folder: StateFolder, ports: Ports, *, environment: Mapping[str, str], stays: bool
+) -> int:
     """Be the background process of ``start_detached``; return the exit status.
 
     Until it is ready, it reports to its parent and ends with it; from then on it has its own log.
@@ -133,7 +149,8 @@ def supervise(folder: StateFolder, ports: Ports, *, environment: Mapping[str, st
         with folder.log("supervisor").open("ab") as log:
             os.dup2(log.fileno(), sys.stdout.fileno())
             os.dup2(log.fileno(), sys.stderr.fileno())
-        dependent.end_with_parent(0)
+        if stays:
+            dependent.end_with_parent(0)
 
     try:
         run(folder, ports, report=report, environment=environment, when_ready=let_go)
@@ -164,12 +181,19 @@ def stop(folder: StateFolder) -> bool:
         if holder:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(holder, number)
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if folder.holder() is None:
-                return True
-            time.sleep(_POLL_SECONDS)
+        if _comes_true(lambda: folder.holder() is None, seconds):
+            _comes_true(lambda: not Path(f"/proc/{holder}").exists(), LEAVE_SECONDS)
+            return True
     raise SendoffError(f"The stack in {folder.path} (process {holder}) did not end.")
+
+
+def _comes_true(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 @contextlib.contextmanager
@@ -179,7 +203,8 @@ def running_or_own(folder: StateFolder, ports: Ports, *, report: Report) -> Gene
     if folder.holder() is not None:
         yield wait_for_other(folder)
         return
-    local = start_detached(folder, ports, report=report)
+    end_with_uv()
+    local = start_detached(folder, ports, report=report, stays=False)
     try:
         yield local
     finally:

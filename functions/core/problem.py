@@ -110,7 +110,9 @@ def problem_of(error: RequestRefused) -> Problem:
             return Problem(code=code, detail=error.detail, faults=error.faults)
         case TooLate():
             return Problem(
-                code=error.code, detail=error.detail, members={"notification_status": error.status}
+                code=error.code,
+                detail=f"{error.detail} Its status is {error.status}.",
+                members={"notification_status": error.status},
             )
         case _:
             code = error.code if error.code in STATUS_OF_CODE else ValidationFailed.code

@@ -9,8 +9,9 @@ import orjson
 from functions.core.problem import Refused
 from functions.ingest import representation
 from functions.ingest.admission import admit_batch, admit_single
+from functions.ingest.answer import Answer
+from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request
-from functions.ingest.service import Answer, Service
 from functions.store import accept as store
 from functions.store import idempotency
 from functions.store.browse import History
@@ -18,35 +19,35 @@ from functions.store.browse import History
 BATCHES, SINGLE = "/v1/notifications/batches", "/v1/notifications"
 
 
-def post_batch(request: Request, service: Service) -> Answer:
+def post_batch(request: Request, deployment: Deployment) -> Answer:
     """202 with the ids in input order; equal requests with the same key get the same answer."""
     request.parameters({})
     key, body = request.idempotency_key(), request.json_body()
     accepted = store.accept_batch(
-        service.database,
+        deployment.database,
         request=_recognised(request, BATCHES, key, body),
-        notifications=admit_batch(body, door=service.door),
+        notifications=admit_batch(body, door=deployment.door),
     )
     text = representation.write(representation.accepted_batch(accepted.batch))
     return _accepted(text, replayed=accepted.replayed)
 
 
-def post_notification(request: Request, service: Service) -> Answer:
+def post_notification(request: Request, deployment: Deployment) -> Answer:
     """202 with the notification."""
     request.parameters({})
     key, body = request.idempotency_key(), request.json_body()
     single = store.accept_single(
-        service.database,
+        deployment.database,
         request=_recognised(request, SINGLE, key, body),
-        notification=admit_single(body, door=service.door),
+        notification=admit_single(body, door=deployment.door),
         render=_render,
     )
     return _accepted(single.response, replayed=single.replayed)
 
 
-def post_dry_run(request: Request, service: Service) -> Answer:
+def post_dry_run(request: Request, deployment: Deployment) -> Answer:
     """Not supported yet; the route exists so that the answer can say so."""
-    del request, service
+    del request, deployment
     raise Refused("not_supported_yet", "A dry run is not supported yet.")
 
 

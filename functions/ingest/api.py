@@ -17,9 +17,9 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from functions.core.errors import RequestRefused, Unavailable
 from functions.core.problem import CONTENT_TYPE, Problem, problem_of, unavailable
 from functions.ingest.caller import NOBODY, allow, caller_of
+from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request, part
 from functions.ingest.routes import ROUTES, Route, methods_at
-from functions.ingest.service import Service
 from functions.store.connection import Database
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
@@ -36,17 +36,17 @@ def build(
     logger: Logger,
 ) -> Handler:
     """Return the handler of the API over ``database``."""
-    service = Service(
+    deployment = Deployment(
         database=database, hash_key=hash_key, local_webhook_origin=local_webhook_origin
     )
-    return _Api(service, logger).handle
+    return _Api(deployment, logger).handle
 
 
 class _Api:
     """The routes of one function environment, which serves one request at a time."""
 
-    def __init__(self, service: Service, logger: Logger) -> None:
-        self._service = service
+    def __init__(self, deployment: Deployment, logger: Logger) -> None:
+        self._deployment = deployment
         self._logger = logger
         # debug=False: POWERTOOLS_DEV would print whole events.
         self._resolver = APIGatewayHttpResolver(strip_prefixes=[PREFIX], debug=False)
@@ -82,7 +82,7 @@ class _Api:
                 organization_id=caller.organization_id,
                 path_parameters=path_parameters,
             )
-            answer = route.serve(request, self._service)
+            answer = route.serve(request, self._deployment)
             return Response(
                 status_code=answer.status,
                 content_type=answer.content_type,

@@ -1,16 +1,18 @@
 """Read batches and notifications."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from functions.core.errors import NotFound
-from functions.core.states import Channel, Status
 from functions.ingest import representation
+from functions.ingest.answer import Answer, answer
 from functions.ingest.cursor import read_cursor, write_cursor
+from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request, invalid_parameter
-from functions.ingest.service import Answer, Service, answer
+from functions.ingest.schemas import CHANNELS, STATUSES
 from functions.ingest.times import InvalidTime, parse_time
 from functions.store import browse as store
 from functions.store.batch import read_batch
@@ -33,11 +35,11 @@ LIST_PARAMETERS = {
 """Query parameters of the list, and whether each may be repeated."""
 
 
-def get_batch(request: Request, service: Service) -> Answer:
+def get_batch(request: Request, deployment: Deployment) -> Answer:
     """200 with the counts by status."""
     request.parameters({})
     batch = read_batch(
-        service.database,
+        deployment.database,
         organization_id=request.organization_id,
         batch_id=request.path_id("batch_id"),
     )
@@ -46,11 +48,11 @@ def get_batch(request: Request, service: Service) -> Answer:
     return answer(200, representation.batch_status(batch))
 
 
-def get_notification(request: Request, service: Service) -> Answer:
+def get_notification(request: Request, deployment: Deployment) -> Answer:
     """200 with the notification and its whole history."""
     request.parameters({})
     history = store.read_history(
-        service.database,
+        deployment.database,
         organization_id=request.organization_id,
         notification_id=request.path_id("notification_id"),
     )
@@ -59,15 +61,15 @@ def get_notification(request: Request, service: Service) -> Answer:
     return answer(200, representation.notification_detail(history))
 
 
-def list_notifications(request: Request, service: Service) -> Answer:
+def list_notifications(request: Request, deployment: Deployment) -> Answer:
     """200 with a page of notifications, newest first, and where the next page begins."""
     parameters = request.parameters(LIST_PARAMETERS)
     filters = _filters(parameters)
     limit = read_limit(parameters)
     bound = {"list": "notifications", **_bound(parameters)}
-    after = read_after(parameters, request, service, bound)
+    after = read_after(parameters, request, deployment, bound)
     rows = store.list_notifications(
-        service.database,
+        deployment.database,
         organization_id=request.organization_id,
         filters=filters,
         after=after,
@@ -77,7 +79,7 @@ def list_notifications(request: Request, service: Service) -> Answer:
     next_cursor = None
     if len(rows) > limit:
         next_cursor = write_cursor(
-            service.cursor_key,
+            deployment.cursor_key,
             organization_id=request.organization_id,
             filters=bound,
             last_id=shown[-1].id,
@@ -94,13 +96,16 @@ def read_limit(parameters: dict[str, list[str]]) -> int:
 
 
 def read_after(
-    parameters: dict[str, list[str]], request: Request, service: Service, bound: dict[str, Any]
+    parameters: dict[str, list[str]],
+    request: Request,
+    deployment: Deployment,
+    bound: dict[str, Any],
 ) -> UUID | None:
     """Return the id the list goes on after; None at its start."""
     if "cursor" not in parameters:
         return None
     return read_cursor(
-        service.cursor_key,
+        deployment.cursor_key,
         parameters["cursor"][0],
         organization_id=request.organization_id,
         filters=bound,
@@ -108,7 +113,7 @@ def read_after(
 
 
 def read_choices(
-    parameters: dict[str, list[str]], name: str, choices: list[str]
+    parameters: dict[str, list[str]], name: str, choices: Sequence[str]
 ) -> list[str] | None:
     """Return the chosen values of ``name``; None when it is not given."""
     values = parameters.get(name)
@@ -128,8 +133,8 @@ def _bound(parameters: dict[str, list[str]]) -> dict[str, list[str]]:
 
 def _filters(parameters: dict[str, list[str]]) -> store.Filters:
     return store.Filters(
-        status=read_choices(parameters, "status", list(Status)),
-        channel=read_choices(parameters, "channel", list(Channel)),
+        status=read_choices(parameters, "status", STATUSES),
+        channel=read_choices(parameters, "channel", CHANNELS),
         batch_id=_id(parameters, "batch_id"),
         event_id=_text(parameters, "event_id"),
         recipient_id=_text(parameters, "recipient_id"),

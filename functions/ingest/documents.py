@@ -2,20 +2,21 @@
 
 from functools import lru_cache
 
+from functions.ingest.answer import Answer
+from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request
-from functions.ingest.service import Answer, Service
 
 
-def get_openapi(request: Request, service: Service) -> Answer:
+def get_openapi(request: Request, deployment: Deployment) -> Answer:
     """200 with the OpenAPI document."""
-    del service
+    del deployment
     request.parameters({})
     return Answer(status=200, body=_openapi_text(), headers=_FRESH, compress=True)
 
 
-def get_docs(request: Request, service: Service) -> Answer:
+def get_docs(request: Request, deployment: Deployment) -> Answer:
     """200 with a page that needs nothing from elsewhere."""
-    del service
+    del deployment
     request.parameters({})
     return Answer(
         status=200,

@@ -1,12 +1,13 @@
 """Say whether this function and its database work."""
 
+from functions.ingest.answer import Answer, answer
+from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request
-from functions.ingest.service import Answer, Service, answer
 from functions.store.health import ask
 
 
-def get_health(request: Request, service: Service) -> Answer:
+def get_health(request: Request, deployment: Deployment) -> Answer:
     """200 while the database answers; 503 otherwise."""
     request.parameters({})
-    ask(service.database)
+    ask(deployment.database)
     return answer(200, {"status": "ok", "database": "ok"})

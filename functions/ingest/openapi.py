@@ -2,16 +2,17 @@
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from functions.core.problem import CONTENT_TYPE, STATUS_OF_CODE
-from functions.core.states import Channel, Status
 from functions.ingest import answers, browse
 from functions.ingest.operations import OPERATIONS, Operation
 from functions.ingest.routes import ROUTES, Route
+from functions.ingest.schemas import CHANNELS, STATUSES
 
 VERSION = "1"
 TITLE = "Sendoff"
@@ -141,9 +142,9 @@ _HEADERS: dict[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
     503: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds"}},
 }
-_CHOICES: dict[str, list[str]] = {
-    "status": list(Status),
-    "channel": list(Channel),
+_CHOICES: dict[str, Sequence[str]] = {
+    "status": STATUSES,
+    "channel": CHANNELS,
     "active": ["true", "false"],
 }
 
@@ -179,7 +180,7 @@ def _query_parameter(name: str, many: bool) -> dict[str, Any]:
             "default": browse.DEFAULT_LIMIT,
         }
     elif name in _CHOICES:
-        schema["enum"] = _CHOICES[name]
+        schema["enum"] = list(_CHOICES[name])
     if many:
         schema = {"type": "array", "items": schema}
     return {"name": name, "in": "query", "required": False, "explode": True, "schema": schema}

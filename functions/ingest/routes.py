@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from functions.ingest import accept, browse, cancel, documents, health, suppressions
+from functions.ingest.answer import Answer
 from functions.ingest.caller import Scope
+from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request
-from functions.ingest.service import Answer, Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,7 @@ class Route:
     method: str
     path: str
     scope: Scope | None
-    serve: Callable[[Request, Service], Answer]
+    serve: Callable[[Request, Deployment], Answer]
 
     def matches(self, path: str) -> bool:
         return re.fullmatch(re.sub(r"<\w+>", "[^/]+", self.path), path) is not None

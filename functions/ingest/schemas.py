@@ -5,10 +5,16 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # pydantic needs this one below Python 3.12
 
+from functions.core.states import Channel, Status
+
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 MAX_ITEMS = 1000
 MAX_METADATA = 16
+
+STATUSES = tuple(Status)
+CHANNELS = tuple(Channel)
+"""What a list can be narrowed to."""
 
 ChannelName = Literal["email", "sms", "push", "webhook"]
 CATEGORY = r"^[a-z0-9_-]{1,64}$"

@@ -25,7 +25,7 @@ TOKEN_SECONDS = 900
 KEPT_SECONDS = 300.0
 """How long a secret is used before it is read again: a rotation has reached everybody by then."""
 
-_TIMEOUT = urllib3.Timeout(connect=2.0, read=5.0)
+_TIMEOUT = urllib3.Timeout(connect=2.0, read=3.0)
 _RETRY = urllib3.Retry(
     3,
     backoff_factor=0.2,
@@ -33,6 +33,7 @@ _RETRY = urllib3.Retry(
     status_forcelist=(429, 500, 502, 503, 504),
     respect_retry_after_header=False,  # a handler has seconds, not the minutes it may be told
 )
+_ONCE = _RETRY.new(total=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class Vault:
         kept = self._secrets.get(arn)
         if kept is None or self._clock() >= kept.until:
             try:
-                value = self._get_secret_value(arn)
+                value = self._get_secret_value(arn, _ONCE if kept else _RETRY)
             except Unavailable:
                 if kept is None:
                     raise
@@ -110,7 +111,7 @@ class Vault:
             password=password,
         )
 
-    def _get_secret_value(self, arn: str) -> dict[str, str]:
+    def _get_secret_value(self, arn: str, retries: urllib3.Retry) -> dict[str, str]:
         # Once per environment, and not at all in tests: kept out of the import of every handler.
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
@@ -136,7 +137,7 @@ class Vault:
                 body=request.data,
                 headers=dict(request.headers.items()),
                 timeout=_TIMEOUT,
-                retries=_RETRY,
+                retries=retries,
             )
         except urllib3.exceptions.HTTPError as error:
             raise Unavailable("Secrets Manager cannot be reached.") from error

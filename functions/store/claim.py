@@ -160,7 +160,7 @@ def lease_page(
     }
 
     def lease(connection: psycopg.Connection) -> Page:
-        with connection.cursor(row_factory=dict_row) as cursor:
+        with connection.cursor(row_factory=dict_row, binary=True) as cursor:
             rows = cursor.execute(LEASE_PAGE, parameters).fetchall()
         (cursor_after, more), *_ = [(row.pop("cursor"), row.pop("more")) for row in rows]
         leased = [Leased(**row) for row in rows if row["id"] is not None]

@@ -57,7 +57,7 @@ STORE = """
             reason, occurred_at, received_at, raw)
     SELECT %(provider)s, i.event_key, n.organization_id, n.id, a.id, i.type, i.evidence_rank,
            i.permanent, i.complaint, i.address_at_fault, i.idempotency_key, i.reference,
-           i.recipient_hash, i.reason, least(coalesce(i.occurred_at, t.at), t.at), t.at, i.raw
+           i.recipient_hash, i.reason, coalesce(i.occurred_at, t.at), t.at, i.raw
       FROM incoming i
      CROSS JOIN instant t
       LEFT JOIN LATERAL (
@@ -118,7 +118,7 @@ APPLY = """
          ORDER BY notification_id, evidence_rank DESC, occurred_at, event_key
     ),
     judged AS MATERIALIZED (
-        SELECT b.*, t.at,
+        SELECT b.*, t.at, least(c.check_base_seconds, c.cutoff_seconds) AS check_seconds,
                CASE WHEN b.rank = 0 OR n.evidence_rank = 0 THEN b.rank > n.evidence_rank
                     ELSE (b.rank, n.evidence_at, n.evidence_key)
                        > (n.evidence_rank, b.occurred_at, b.event_key) END AS better,
@@ -127,6 +127,7 @@ APPLY = """
                            ELSE 'failed' END AS proven
           FROM best b
           JOIN notifications n ON n.id = b.notification_id
+          JOIN channels c ON c.name = n.channel
          CROSS JOIN instant t
     ),
     moved AS (
@@ -138,10 +139,11 @@ APPLY = """
                evidence_at = CASE WHEN j.better THEN j.occurred_at ELSE n.evidence_at END,
                evidence_key = CASE WHEN j.better THEN j.event_key ELSE n.evidence_key END,
                complained = n.complained OR j.complaint,
-               submitted_at = CASE WHEN j.better THEN coalesce(n.submitted_at, j.occurred_at)
+               -- what the cutoff counts from: never the future of a provider's clock
+               submitted_at = CASE WHEN j.better THEN least(n.submitted_at, j.occurred_at, j.at)
                                    ELSE n.submitted_at END,
-               next_check_at = CASE WHEN j.better AND j.rank = 1
-                                    THEN coalesce(n.next_check_at, j.at + interval '30 seconds')
+               next_check_at = CASE WHEN j.better AND j.rank = 1 AND n.status <> 'submitted'
+                                    THEN j.at + j.check_seconds * interval '1 second'
                                     ELSE n.next_check_at END,
                attempt_id = CASE WHEN j.better AND n.status = 'uncertain' THEN NULL
                                  ELSE n.attempt_id END,

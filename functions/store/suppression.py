@@ -161,6 +161,7 @@ def _parameters(
     }
 
 
+# The organization stands as a range for the same reason as in the list of notifications.
 LIST_SUPPRESSIONS = """
     SELECT s.id, s.channel, s.recipient, s.category, s.kind, s.reason, s.source, s.source_at,
            s.evidence, s.created_at, state.active
@@ -173,12 +174,14 @@ LIST_SUPPRESSIONS = """
                          AND later.recipient_hash = s.recipient_hash
                          AND later.category IS NOT DISTINCT FROM s.category
                          AND later.id > s.id) AS active) state
-     WHERE s.organization_id = %(organization_id)s
+     WHERE s.organization_id >= %(organization_id)s
+       AND s.organization_id <= %(organization_id)s
        AND (%(channel)s::text IS NULL OR s.channel = %(channel)s)
-       AND (%(recipient_hash)s::bytea IS NULL OR s.recipient_hash = %(recipient_hash)s)
+       AND (%(recipient_hash)s::bytea IS NULL
+            OR s.organization_id = %(organization_id)s AND s.recipient_hash = %(recipient_hash)s)
        AND (%(active)s::boolean IS NULL OR state.active = %(active)s)
        AND (%(after)s::uuid IS NULL OR s.id < %(after)s)
-     ORDER BY s.id DESC
+     ORDER BY s.organization_id DESC, s.id DESC
      LIMIT %(limit)s
 """
 

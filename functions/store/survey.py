@@ -67,22 +67,29 @@ class Survey:
         return [name for name in ("high", "normal", "low") if getattr(self, name)]
 
 
-# One index descent per channel and priority; `leased` counts an index of live leases only. Paused
-# channels are listed too: the generation must be seen even when all of them are.
+# One index descent per channel and priority: the order makes it one. EXISTS alone is planned for a
+# row that is there, and reads the whole table where none is. `leased` counts live leases only.
+# Paused channels are listed too: the generation must be seen even when all of them are.
 SURVEY = """
     SELECT c.name AS channel, c.page, c.max_in_flight, c.lease_seconds,
            (SELECT count(*) FROM notifications n
              WHERE n.channel = c.name AND n.lease_until IS NOT NULL AND n.status = 'leased')
            AS leased,
-           c.paused_at IS NULL
-           AND EXISTS (SELECT FROM notifications n WHERE n.channel = c.name AND n.priority = 'high'
-                          AND n.status = 'pending' AND n.ready) AS high,
-           c.paused_at IS NULL
-           AND EXISTS (SELECT FROM notifications n WHERE n.channel = c.name
-                          AND n.priority = 'normal' AND n.status = 'pending' AND n.ready) AS normal,
-           c.paused_at IS NULL
-           AND EXISTS (SELECT FROM notifications n WHERE n.channel = c.name AND n.priority = 'low'
-                          AND n.status = 'pending' AND n.ready) AS low,
+           c.paused_at IS NULL AND (
+               SELECT true FROM notifications n
+                WHERE n.channel = c.name AND n.priority = 'high'
+                  AND n.status = 'pending' AND n.ready
+                ORDER BY n.organization_id LIMIT 1) IS NOT NULL AS high,
+           c.paused_at IS NULL AND (
+               SELECT true FROM notifications n
+                WHERE n.channel = c.name AND n.priority = 'normal'
+                  AND n.status = 'pending' AND n.ready
+                ORDER BY n.organization_id LIMIT 1) IS NOT NULL AS normal,
+           c.paused_at IS NULL AND (
+               SELECT true FROM notifications n
+                WHERE n.channel = c.name AND n.priority = 'low'
+                  AND n.status = 'pending' AND n.ready
+                ORDER BY n.organization_id LIMIT 1) IS NOT NULL AS low,
            coalesce((SELECT r.generation FROM runs r WHERE r.name = %(run)s), 0) AS generation
       FROM channels c
      ORDER BY c.name

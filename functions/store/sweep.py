@@ -56,7 +56,7 @@ SWEEP = """
         UPDATE attempts a
            SET outcome = 'unknown', code = 'lease_expired', finished_at = t.at
           FROM notifications n CROSS JOIN instant t
-         WHERE n.id = ANY(%(ids)b::uuid[])
+         WHERE n.id = ANY(%(ids)b::uuid[]) AND a.notification_id = ANY(%(ids)b::uuid[])
            AND a.notification_id = n.id AND a.id = n.attempt_id AND a.outcome IS NULL
         RETURNING a.notification_id
     ),

@@ -4,12 +4,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.config import DEFAULT_PREFIX, assets_bucket
 from infra.local.emulator import ACCOUNT, CREDENTIALS, REGION, Clients
 from infra.local.postgres import HOST, SUPERUSER
 from infra.local.state import Ports, Secrets
 from infra.local.synthesis import node_binaries, node_environment, start_task
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation import CloudFormationClient
 
 STACK = "ServiceStack"
 DATABASE = "sendoff"
@@ -59,7 +65,7 @@ def deploy(
     assembly: Path,
     *,
     cdk: Path,
-    endpoint: str,
+    clients: Clients,
     parameters: Mapping[str, str],
     log: Path,
     environment: Mapping[str, str],
@@ -76,13 +82,23 @@ def deploy(
         command,
         what="The deployment to the emulator",
         log=log,
-        environment={**node_environment(environment), **_account(endpoint)},
+        environment={**node_environment(environment), **_account(clients.endpoint)},
     )
+    stacks = clients.cloudformation()
     try:
-        task.finish()
+        task.finish(is_done=lambda: _is_complete(stacks))
     except BaseException:
         task.cancel()
         raise
+
+
+def _is_complete(cloudformation: "CloudFormationClient") -> bool:
+    """Whether the stack is created; the command line itself looks only every five seconds."""
+    try:
+        answer = cloudformation.describe_stacks(StackName=f"{DEFAULT_PREFIX}-service")
+    except (ClientError, BotoCoreError):  # it does not exist yet, or the emulator has ended
+        return False
+    return [stack["StackStatus"] for stack in answer["Stacks"]] == ["CREATE_COMPLETE"]
 
 
 def parameters(ports: Ports) -> dict[str, str]:

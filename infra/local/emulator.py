@@ -19,6 +19,7 @@ from infra.local.launcher import HOST
 from infra.local.state import REPOSITORY
 
 if TYPE_CHECKING:
+    from mypy_boto3_cloudformation import CloudFormationClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_logs import CloudWatchLogsClient
     from mypy_boto3_s3 import S3Client
@@ -57,6 +58,9 @@ class Clients:
             ),
             **CREDENTIALS,
         )
+
+    def cloudformation(self) -> "CloudFormationClient":
+        return self._client("cloudformation")
 
     def functions(self) -> "LambdaClient":
         return self._client("lambda")
@@ -131,7 +135,8 @@ class Emulator:
     def wait(self, *, timeout_seconds: float = 60.0) -> None:
         """Wait until the emulator answers; raise EmulatorFailed when it ends or takes too long."""
         deadline = time.monotonic() + timeout_seconds
-        while not answers(f"{self.endpoint}/_ministack/health"):
+        # In this order: on a port that was taken, somebody else may answer.
+        while not (self.is_running and answers(f"{self.endpoint}/_ministack/health")):
             if not self.is_running or time.monotonic() > deadline:
                 self.stop()
                 raise EmulatorFailed(

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from functions.core.errors import SendoffError
@@ -64,15 +64,23 @@ class Identity:
     note: str | None = None
 
 
-def identity() -> Identity:
-    """Return how to run as somebody other than root; raise PostgresFailed where nothing works."""
-    if os.geteuid() != _ROOT:
+def identity(
+    *,
+    user: int | None = None,
+    namespace: tuple[str, ...] = _NAMESPACE,
+    privilege: tuple[str, ...] = _PRIVILEGE,
+) -> Identity:
+    """Return how ``user`` (default: ours) runs a server; raise PostgresFailed where nothing works.
+
+    ``namespace`` and ``privilege`` are the commands that run another one as somebody else.
+    """
+    if (os.geteuid() if user is None else user) != _ROOT:
         return Identity()
-    if _works(_NAMESPACE):
-        return Identity(prefix=_NAMESPACE, owner=_ROOT)
-    if _works(_PRIVILEGE):
+    if _works(namespace):
+        return Identity(prefix=namespace, owner=_ROOT)
+    if _works(privilege):
         return Identity(
-            prefix=_PRIVILEGE,
+            prefix=privilege,
             owner=_NOBODY,
             note="This machine refuses user namespaces: PostgreSQL runs as nobody instead of root.",
         )
@@ -96,9 +104,14 @@ class Postgres:
     port: int
     log: Path
     options: tuple[str, ...] = ()
-    process: subprocess.Popen[bytes] | None = None
-    note: str | None = None
-    """Something people should know about how the server runs."""
+    identity: Identity | None = None
+    """Who it runs as; found out at the start when it is not given."""
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def note(self) -> str | None:
+        """Something people should know about how the server runs."""
+        return self.identity.note if self.identity else None
 
     @property
     def is_running(self) -> bool:
@@ -120,8 +133,7 @@ class Postgres:
                 time.sleep(_RETRY_SECONDS)
 
     def _start(self, timeout_seconds: float) -> None:
-        who = identity()
-        self.note = who.note
+        who = self.identity = self.identity or identity()
         if not (self.directory / "PG_VERSION").exists():
             self._create(who)
         _give(self.directory, who)

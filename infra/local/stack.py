@@ -93,7 +93,7 @@ class Simulator:
 
     def wait(self, *, timeout_seconds: float = 30.0) -> None:
         deadline = time.monotonic() + timeout_seconds
-        while not answers(f"{deploy.simulator_url(self.ports)}/ledger"):
+        while not (self.is_running and answers(f"{deploy.simulator_url(self.ports)}/ledger")):
             if not self.is_running or time.monotonic() > deadline:
                 raise StackFailed(
                     f"The simulator did not start: {last_line(self.log)} (log: {self.log})"
@@ -121,7 +121,7 @@ class Stack:
     _cdk: Path = field(init=False)
     _secrets: Secrets = field(init=False)
     _is_deployed: bool = field(init=False, default=False)
-    _tasks: list[synthesis.Task] = field(init=False, default_factory=list[synthesis.Task])
+    _tasks: dict[str, synthesis.Task] = field(init=False, default_factory=dict[str, synthesis.Task])
 
     def __post_init__(self) -> None:
         folder = self.folder
@@ -142,7 +142,8 @@ class Stack:
         self.folder.withdraw()
         ports.check(self.ports, patience_seconds=PATIENCE_SECONDS if was_killed else 0.0)
         for log in self.folder.logs.glob("*.log"):
-            log.unlink()
+            if log.stem != synthesis.CDK:
+                log.unlink()
         self.report.begin("PostgreSQL")
         self._launch_side_work()
         self.postgres.start(patience_seconds=PATIENCE_SECONDS if was_killed else 0.0)
@@ -157,7 +158,7 @@ class Stack:
         self.simulator.wait()
         self.report.begin("AWS emulator")
         self.emulator.wait()
-        self._finish_side_work()
+        self._cdk = self._finish_side_work()
         self.report.begin("Deployment of the service to the emulator")
         return self._deploy()
 
@@ -165,26 +166,36 @@ class Stack:
         """Launch what needs nothing but time: the emulator, the synthesis, the CDK command line."""
         self.emulator.launch()
         self._assembly = synthesis.assembly(self.folder.synth)
-        finding = synthesis.start_finding_cdk(
-            log=self.folder.log("npx"), environment=self.environment
-        )
-        self._tasks.append(finding)
         if not synthesis.is_complete(self._assembly):
             task = synthesis.start_synthesis(
                 self._assembly, log=self.folder.log("synth"), environment=self.environment
             )
-            self._tasks.append(task)
+            self._tasks["synthesis"] = task
+        found_before = synthesis.found_cdk(self._cdk_log)
+        if found_before is None:
+            self._tasks["cdk"] = synthesis.start_finding_cdk(
+                log=self._cdk_log, environment=self.environment
+            )
 
-    def _finish_side_work(self) -> None:
-        finding, *synthesizing = self._tasks
-        for task in synthesizing:
+    @property
+    def _cdk_log(self) -> Path:
+        """Where npx says where the command line is; kept from start to start."""
+        return self.folder.log(synthesis.CDK)
+
+    def _finish_side_work(self) -> Path:
+        """Wait for the side work; return the script of the CDK command line."""
+        if task := self._tasks.get("cdk"):
+            self.report.begin(f"CDK command line ({synthesis.CDK})")
+            task.finish()
+        if task := self._tasks.get("synthesis"):
             self.report.begin("Synthesis of the stack (kept for the next start)")
             task.finish()
             synthesis.keep(self._assembly)
-        self.report.begin(f"CDK command line ({synthesis.CDK})")
-        finding.finish()
-        self._cdk = synthesis.found_cdk(finding.log)
         self._tasks.clear()
+        cdk = synthesis.found_cdk(self._cdk_log)
+        if cdk is None:
+            raise StackFailed(f"npx did not name the CDK command line (log: {self._cdk_log}).")
+        return cdk
 
     def _deploy(self) -> Local:
         """Deploy to an empty emulator, start the loops and publish ``local.json``."""
@@ -193,7 +204,7 @@ class Stack:
         deploy.deploy(
             self._assembly,
             cdk=self._cdk,
-            endpoint=self.emulator.endpoint,
+            clients=clients,
             parameters={**deploy.parameters(self.ports), **secrets},
             log=self.folder.log("deploy"),
             environment=self.environment,
@@ -275,7 +286,7 @@ class Stack:
     def stop(self) -> None:
         """End everything, the functions before the database they use."""
         self.folder.withdraw()
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
         self.emulator.stop()
         self.simulator.stop()

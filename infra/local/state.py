@@ -159,8 +159,10 @@ class StateFolder:
             was_killed = os.fstat(descriptor).st_size > 0
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps({"pid": os.getpid()}).encode(), 0)
-            yield was_killed
-            os.ftruncate(descriptor, 0)
+            try:
+                yield was_killed
+            finally:
+                os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
 
@@ -226,7 +228,16 @@ class StateFolder:
         _write_privately(self._secrets, asdict(value))
 
     def delete(self) -> None:
-        """Delete what a stack left here, and the folder if nothing else is in it."""
+        """Delete what a stack left here, and the folder if nothing else is in it.
+
+        Raises FolderInUse. A folder where no stack ever was is left alone.
+        """
+        if not self._lock.is_file():
+            return
+        with self.held():
+            self._delete()
+
+    def _delete(self) -> None:
         for path in (self.cluster, self.logs, self.synth, self.temporary, self.bundles):
             shutil.rmtree(path, ignore_errors=True)
         for path in (self._local, self._secrets, self._lock):

@@ -5,6 +5,7 @@ Node and the command line come from packages: the wheel's Node, and the pinned `
 which downloads it once and finds it in its cache from then on, without a network.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -14,7 +15,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ _INPUT_FOLDERS = ("functions", "infra", "migrations")
 _INPUT_FILES = ("cdk.json", "pyproject.toml")
 _INPUT_PACKAGES = ("aws-cdk-lib", "constructs", "jsii")
 _SYNTHESES_KEPT = 3
+_LOOK_SECONDS = 0.1
 
 TASK_SECONDS = 180.0
 """A deployment that waits for a function that cannot answer would wait for many minutes."""
@@ -72,18 +75,31 @@ class Task:
     what: str
     log: Path
 
-    def finish(self) -> None:
-        """Wait for the end; raise DeploymentFailed, with the log's end, if it is no success."""
-        try:
-            status = self.process.wait(TASK_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            self.cancel()
-            raise DeploymentFailed(
-                f"{self.what} took more than {TASK_SECONDS:.0f} s (log: {self.log}):\n"
-                f"{tail(self.log)}"
-            ) from error
-        if status != 0:
-            raise DeploymentFailed(f"{self.what} failed (log: {self.log}):\n{tail(self.log)}")
+    def finish(
+        self,
+        *,
+        timeout_seconds: float = TASK_SECONDS,
+        is_done: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Wait for the end; raise DeploymentFailed, with the log's end, if it is no success.
+
+        ``is_done`` may find out earlier that the rest of the task is only waiting.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while self.process.poll() is None:
+            if is_done():
+                self.cancel()
+                return
+            if time.monotonic() > deadline:
+                self.cancel()
+                raise self._failure(f"took more than {timeout_seconds:.0f} s")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_LOOK_SECONDS)
+        if self.process.returncode != 0:
+            raise self._failure("failed")
+
+    def _failure(self, how: str) -> DeploymentFailed:
+        return DeploymentFailed(f"{self.what} {how} (log: {self.log}):\n{tail(self.log)}")
 
     def cancel(self) -> None:
         dependent.stop(self.process, by=signal.SIGKILL)
@@ -107,9 +123,9 @@ def tail(log: Path, lines: int = 15) -> str:
     return "\n".join(log.read_text(errors="replace").strip().splitlines()[-lines:])
 
 
-def assembly(folder: Path) -> Path:
+def assembly(folder: Path, *, repository: Path = REPOSITORY) -> Path:
     """Return where below ``folder`` the cloud assembly of the present inputs belongs."""
-    return folder / _digest()[:16]
+    return folder / _digest(repository)[:16]
 
 
 def is_complete(path: Path) -> bool:
@@ -149,22 +165,22 @@ def _unfinished(path: Path) -> Path:
     return path.with_name(path.name + ".unfinished")
 
 
-def _digest() -> str:
+def _digest(repository: Path) -> str:
     """Return a digest of everything the synthesis reads."""
     digest = hashlib.sha256(f"{sys.version_info[:2]} {CONTEXT}".encode())
     for package in _INPUT_PACKAGES:
         digest.update(f"{package} {importlib.metadata.version(package)}\n".encode())
-    for path in _inputs():
-        digest.update(f"{path.relative_to(REPOSITORY)}\n".encode())
+    for path in _inputs(repository):
+        digest.update(f"{path.relative_to(repository)}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _inputs() -> Iterator[Path]:
+def _inputs(repository: Path) -> Iterator[Path]:
     for name in _INPUT_FILES:
-        yield REPOSITORY / name
+        yield repository / name
     for folder in _INPUT_FOLDERS:
-        for path in sorted((REPOSITORY / folder).rglob("*")):
+        for path in sorted((repository / folder).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path
 
@@ -184,9 +200,11 @@ def start_finding_cdk(*, log: Path, environment: Mapping[str, str]) -> Task:
     )
 
 
-def found_cdk(log: Path) -> Path:
-    """Return the script of the CDK command line that npx found."""
-    for line in reversed(log.read_text(errors="replace").splitlines()):
+def found_cdk(log: Path) -> Path | None:
+    """Return the script of the CDK command line that npx named in ``log``, if it is still there."""
+    if not log.exists():
+        return None
+    for line in log.read_text(errors="replace").splitlines():
         if line.startswith("/") and Path(line).exists():
             return Path(line).resolve()
-    raise DeploymentFailed(f"npx did not name the CDK command line (log: {log}).")
+    return None

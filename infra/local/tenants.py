@@ -6,7 +6,7 @@ import psycopg
 
 from functions.core import api_key
 from functions.core.login import Login
-from functions.migrate.migrate import migrate
+from functions.migrate.migrate import MigrationRefused, migrate
 from functions.store.connection import Database, connector
 from functions.store.organization import create_api_key, create_organization, find_api_key
 from infra.local.postgres import HOST, SUPERUSER
@@ -30,7 +30,12 @@ def prepare_database(folder: StateFolder, *, port: int, name: str) -> Secrets:
         if known is None:
             connection.execute(CREATE_DATABASE)
     with _connect(port, name) as connection:
-        migrate(connection)
+        try:
+            migrate(connection)
+        except MigrationRefused as error:
+            raise MigrationRefused(
+                f"{error.detail} `sendoff reset` starts afresh with an empty database."
+            ) from error
     login = Login(host=HOST, port=port, name=name, user=SUPERUSER, tls=False)
     database = Database(connector(lambda: login, application_name="sendoff up"))
     try:

@@ -132,10 +132,9 @@ def test_of_two_leases_in_one_set_the_newer_counts(
     assert (answers[id].lease_number, answers[id].send) == (2, True)
 
 
-def test_what_is_not_there_is_gone(database: Database) -> None:
+def test_what_is_not_there_has_no_answer(database: Database) -> None:
     stranger = Opening(id=uuid4(), lease_number=1, token=uuid4())
-    answer = begin_one(database, stranger)
-    assert (answer.verdict, answer.send) == ("gone", False)
+    assert begin(database, [stranger], provider="http", remaining_seconds=30) == {}
 
 
 def test_a_row_that_expired_on_its_way_ends(owner: psycopg.Connection, database: Database) -> None:

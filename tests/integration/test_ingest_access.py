@@ -4,9 +4,11 @@ import base64
 import contextlib
 import gzip
 import json
+import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from html.parser import HTMLParser
@@ -155,6 +157,42 @@ def test_health_needs_no_key_and_asks_the_database(api: Api, nowhere: Database) 
     reply = start(nowhere).send(recorded("ingest.health"))
     assert (reply.status, reply.code) == (503, "unavailable")
     assert int(reply.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("function", "event", "expected"),
+    [
+        ("ingest", "ingest.health", '"statusCode": 200'),
+        ("ingest", "ingest.unauthenticated", '"statusCode": 401'),
+        ("authorizer", "authorizer.request", '"error": "unauthenticated"'),
+    ],
+)
+def test_the_deployed_handler_is_put_together_from_its_environment(
+    login: Login, function: str, event: str, expected: str
+) -> None:
+    program = (
+        "import json, sys\n"
+        f"from functions.{function}.main import handler\n"
+        "print('answer', json.dumps(handler(json.load(sys.stdin), None)))"
+    )
+    environment = {
+        "PATH": os.environ["PATH"],
+        "DATABASE_HOST": login.host,
+        "DATABASE_PORT": str(login.port),
+        "DATABASE_NAME": login.name,
+        "DATABASE_AUTH": "trust",
+        "HASH_SECRET_ARN": "never asked for here",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps(recorded(event)),
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    answers_given = [line for line in done.stdout.splitlines() if line.startswith("answer ")]
+    assert expected in answers_given[0]
 
 
 def test_an_outage_is_answered_503_by_every_route_that_needs_the_database(

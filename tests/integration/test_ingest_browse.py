@@ -11,9 +11,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from functions.ingest import answers
+from functions.store.browse import LIST_NOTIFICATIONS
 from functions.store.connection import Database
 from tests.api import Api, email, recorded, start
-from tests.fakes import SECOND_ORGANIZATION
+from tests.fakes import FIRST_ORGANIZATION, SECOND_ORGANIZATION, add_notifications
 
 
 @pytest.fixture
@@ -417,6 +418,31 @@ def test_the_recorded_list_is_served(api: Api) -> None:
     reply = api.send(recorded("ingest.list"))
     assert reply.status == 200
     assert ids_of(reply.json) == ids[:2]
+
+
+def test_a_list_reads_no_row_of_another_organization(api: Api, owner: psycopg.Connection) -> None:
+    """A quiet organization's page costs the same behind anybody's flood."""
+    send(api, 60)
+    add_notifications(owner, 3000, organization_id=SECOND_ORGANIZATION)
+    owner.execute("ANALYZE notifications")
+    absent = dict.fromkeys(
+        [
+            "status",
+            "channel",
+            "batch_id",
+            "event_id",
+            "recipient_id",
+            "reference",
+            "first_id",
+            "end_id",
+            "after",
+        ]
+    )
+    parameters = {**absent, "organization_id": FIRST_ORGANIZATION, "limit": 5}
+    explain = "EXPLAIN (ANALYZE, COSTS OFF) " + LIST_NOTIFICATIONS
+    plan = str(owner.execute(explain, parameters, prepare=False).fetchall())
+    assert "Backward using notifications_by_organization" in plan
+    assert "Rows Removed by Filter" not in plan
 
 
 def test_two_organizations_never_see_each_other(api: Api) -> None:

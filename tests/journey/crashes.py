@@ -36,17 +36,17 @@ def mixed(service: Service, count: int = EACH) -> list[dict[str, Any]]:
     """Return ``count`` notifications of each channel for recipients that work."""
     items: list[dict[str, Any]] = []
     for number in range(count):
-        items += [email(), push(), webhook(service), sms(f"+155501009{number:02}")]
+        items += [email(), push(), webhook(service), sms(f"+155530020{number:02}")]
     return items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorCrash:
-    """``leased`` was on its way, ``pending`` not yet due; ``left`` are processes that survived."""
+    """``leased`` was on its way, ``pending`` not yet due; ``workers`` ran its functions."""
 
     leased: dict[str, Any]
     pending: dict[str, Any]
-    left: set[int]
+    workers: set[int]
 
 
 def crash_the_emulator(service: Service) -> EmulatorCrash:
@@ -57,14 +57,11 @@ def crash_the_emulator(service: Service) -> EmulatorCrash:
     pending = client.send([{**item, "send_at": soon} for item in mixed(service, 5)])
     leased = client.send([webhook(service, "hang") for _ in range(5)])
     wait_for(lambda: _leased(service, leased["batch_id"]), what="a lease")
-    victim, children = processes.emulator(local), processes.workers(local)
-    assert children
+    (victim,), workers = processes.emulators(local), processes.workers(local)
     processes.kill(victim)
-    wait_for(lambda: not processes.workers(local) & children, what="the end of the functions")
-    wait_for(lambda: _answers(service), what="a new emulator, deployed to")
-    return EmulatorCrash(
-        leased=leased, pending=pending, left=({victim} | children) & processes.alive()
-    )
+    wait_for(lambda: processes.emulators(local) - {victim}, what="a new emulator")
+    wait_for(lambda: _answers(service), what="the service in it")
+    return EmulatorCrash(leased=leased, pending=pending, workers=workers)
 
 
 def _leased(service: Service, batch_id: str) -> bool:
@@ -99,9 +96,7 @@ def crash_a_sender(service: Service) -> SenderCrash:
     assert senders
     for pid in senders:
         processes.kill(pid)
-    wait_for(
-        lambda: not senders & processes.workers(service.local), what="the end of the sender"
-    )
+    wait_for(lambda: not senders & processes.workers(service.local), what="the end of the sender")
     return SenderCrash(
         notification_id=sent["id"],
         recipient=item["recipient"],

@@ -31,14 +31,14 @@ def workers(local: Local, function: str = "") -> set[int]:
     }
 
 
-def emulator(local: Local) -> int:
+def emulators(local: Local) -> set[int]:
+    """Return the process of the stack's emulator; nothing while there is none."""
     port = local.aws_endpoint_url.rpartition(":")[2]
-    (pid,) = (
+    return {
         pid
         for pid, arguments in _command_lines().items()
-        if _LAUNCHER in arguments and f"--emulator-port\0{port}\0" in "\0".join(arguments)
-    )
-    return pid
+        if _LAUNCHER in arguments and port in arguments
+    }
 
 
 def postgres(local: Local) -> int:
@@ -56,8 +56,3 @@ def supervisor(local: Local) -> int:
 def kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def alive() -> set[int]:
-    """Return every process of this machine that has not ended."""
-    return {pid for pid, arguments in _command_lines().items() if any(arguments)}

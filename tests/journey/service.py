@@ -227,6 +227,7 @@ def push(behaviour: str = "ok", name: str = "") -> dict[str, Any]:
 
 
 def sms(number: str) -> dict[str, Any]:
+    """Return a text to ``number``; +1555300 and four digits work, and are none of the demo."""
     return {"channel": "sms", "recipient": number, "content": "Your code is 318 204."}
 
 

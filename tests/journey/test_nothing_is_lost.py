@@ -8,9 +8,7 @@ def test_a_sender_killed_after_the_acceptance_and_before_the_commit_has_one_effe
     service: Service, sender_crash: SenderCrash
 ) -> None:
     assert [attempt["outcome"] for attempt in sender_crash.attempts] == [None]
-    notification = service.first.when_ended(
-        sender_crash.notification_id, seconds=RECOVERY_SECONDS
-    )
+    notification = service.first.when_ended(sender_crash.notification_id, seconds=RECOVERY_SECONDS)
     assert notification["status"] == "delivered"
     outcomes = [attempt["outcome"] for attempt in notification["attempts"]]
     assert outcomes == ["unknown", "accepted"]

@@ -5,14 +5,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from infra.config import LOCAL
+from infra.config import DEFAULT_PREFIX, LOCAL
 from tests.journey.service import Service, email, fresh, wait_for
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 RECEIVES = LOCAL.queue.receives
-VISIBILITY_SECONDS = 2
+VISIBILITY_SECONDS = 1
 """Between two receives of a record that failed; the deployed value would take minutes."""
 
 
@@ -54,16 +54,14 @@ def taken(sqs: "SQSClient", queue: str, body: str) -> bool:
 
 
 def failed_receives(service: Service) -> int:
-    """Return how often the email sender reported a record as unreadable, as its log says."""
+    """Return how often the email sender said in its log that a record is unreadable."""
     logs = service.aws.logs()
     pages = logs.get_paginator("filter_log_events").paginate(
-        logGroupName="/aws/lambda/sendoff-sender-email"
+        logGroupName=f"/aws/lambda/{DEFAULT_PREFIX}-sender-email"
     )
-    count = 0
-    for page in pages:
-        for event in page["events"]:
-            line = event.get("message", "")
-            if line.startswith("{") and '"UnreadableRecord"' in line:
-                count += json.loads(line).get("UnreadableRecord", 0)
+    messages = [event.get("message", "") for page in pages for event in page["events"]]
     logs.close()
-    return count
+    lines = [json.loads(message) for message in messages if message.startswith("{")]
+    return sum(
+        line.get("UnreadableMessage", 0) for line in lines if line.get("message") == "Delivered"
+    )

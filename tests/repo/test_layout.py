@@ -1,5 +1,6 @@
 """The fixed layout of the repository, and what may not stand in it."""
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -48,18 +49,20 @@ def test_a_folder_is_deployable_exactly_when_it_has_a_main() -> None:
 
 
 def test_every_deployable_declares_its_settings() -> None:
-    assert {
-        path.parts[1] for path in files() if path.match("functions/*/settings.py")
-    } == DEPLOYABLE
+    with_settings = {path.parts[1] for path in files() if path.match("functions/*/settings.py")}
+    assert with_settings == DEPLOYABLE | {"runtime"}  # runtime has what reads them
 
 
 def test_handlers_stay_thin() -> None:
     for path in files():
         if path.match("functions/*/main.py") and path.parts[1] in DEPLOYABLE:
-            body = text_of(path).split('"""', 2)[2]
-            lines = [line for line in body.splitlines() if line.strip()]
-            code = [line for line in lines if not line.startswith(("import ", "from "))]
-            assert len(code) <= 40, f"{path} has {len(code)} lines of code"
+            code = [
+                node
+                for node in tree_of(path).body[1:]
+                if not isinstance(node, ast.Import | ast.ImportFrom)
+            ]
+            lines = sum((node.end_lineno or 0) - node.lineno + 1 for node in code)
+            assert lines <= 40, f"{path} has {lines} lines of code"
 
 
 def test_modules_stay_readable() -> None:
@@ -123,8 +126,6 @@ def test_no_product_code_is_replaced_in_tests() -> None:
 
 
 def test_sql_is_a_constant_never_a_built_string() -> None:
-    import ast
-
     for path in python_files("functions"):
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.JoinedStr):

@@ -1,13 +1,15 @@
 """The eleven states are the same everywhere they are listed."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import psycopg
 
 from functions.core import states
 from functions.core.states import Status
-from functions.ingest import schemas
+from functions.ingest.openapi import openapi_text
 from tests.repo.repository import text_of
 
 EXPECTED = {status.value for status in Status}
@@ -36,4 +38,12 @@ def test_the_readme_has_a_row_for_each() -> None:
 
 
 def test_the_api_names_them() -> None:
-    assert set(schemas.STATUSES) == EXPECTED
+    enumerations: list[set[str]] = []
+
+    def collect(members: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(names := members.get("enum"), list):
+            enumerations.append(set(cast("list[str]", names)))
+        return members
+
+    json.loads(openapi_text(), object_hook=collect)
+    assert EXPECTED in enumerations
