@@ -14,7 +14,6 @@ from functions.core.states import Channel, Priority
 
 DAY_SECONDS = 86_400
 DEFAULT_PREFIX = "sendoff"
-METRIC_NAMESPACE = "Sendoff"
 
 VISIBILITY_FACTOR = 6
 """Visibility per sender timeout: what AWS asks for, as the clock starts before the batch does."""
@@ -43,6 +42,11 @@ def api_id(prefix: str) -> str:
 
 
 API_ID_TAG = "ms-custom-id"
+
+
+def metric_namespace(prefix: str) -> str:
+    """Return where the functions of ``prefix`` publish: two installations do not mix."""
+    return f"Sendoff/{prefix}"
 
 
 class Target(StrEnum):

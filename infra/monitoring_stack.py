@@ -15,19 +15,18 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from functions.core.metric import ChannelMetric, Metric, PriorityMetric, ServiceMetric
 from functions.core.states import Channel, Priority
-from infra.config import METRIC_NAMESPACE, Numbers
+from infra.config import Numbers, metric_namespace
 
-HEARTBEATS = ("Claim", "Sweeper", "Reconcile")
-WAITING = ("OldestEligibleAgeSeconds", "ReadyCount")
-GAUGES = (
-    "LeasedCount",
-    "WaitingCount",
-    "SubmittedCount",
-    "UncertainCount",
-    "DeadCount",
-)
-OUTCOMES = ("Accepted", "Rejected", "Refused", "Transient", "Throttled", "Blocked", "Unknown")
+HEARTBEATS = {
+    "Claim": ServiceMetric.CLAIM_HEARTBEAT,
+    "Sweeper": ServiceMetric.SWEEPER_HEARTBEAT,
+    "Reconcile": ServiceMetric.RECONCILE_HEARTBEAT,
+}
+GAUGES = ("Count", "Seconds")
+"""Endings of what is measured at a moment, and shown at its highest; the rest is counted up."""
+
 MINUTE = Duration.minutes(1)
 
 
@@ -140,7 +139,10 @@ class MonitoringStack(Stack):
         return self._alarm(
             f"{channel}-{priority}-oldest-eligible-age",
             metric=self._metric(
-                "OldestEligibleAgeSeconds", statistic="Maximum", channel=channel, priority=priority
+                PriorityMetric.OLDEST_ELIGIBLE_AGE_SECONDS,
+                statistic="Maximum",
+                channel=channel,
+                priority=priority,
             ),
             threshold=seconds,
             comparison=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
@@ -157,7 +159,7 @@ class MonitoringStack(Stack):
         # A loop that is dead publishes nothing at all: missing is the fault.
         return self._alarm(
             f"{loop.lower()}-heartbeat",
-            metric=self._metric(f"{loop}Heartbeat", statistic="SampleCount"),
+            metric=self._metric(HEARTBEATS[loop], statistic="SampleCount"),
             threshold=1,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             minutes=self._numbers.alarm.heartbeat_minutes,
@@ -169,9 +171,9 @@ class MonitoringStack(Stack):
             ),
         )
 
-    def _metric(self, name: str, *, statistic: str, **dimensions: str) -> cloudwatch.Metric:
+    def _metric(self, name: Metric, *, statistic: str, **dimensions: str) -> cloudwatch.Metric:
         return cloudwatch.Metric(
-            namespace=METRIC_NAMESPACE,
+            namespace=metric_namespace(self._prefix),
             metric_name=name,
             dimensions_map=dimensions,
             statistic=statistic,
@@ -185,17 +187,19 @@ class MonitoringStack(Stack):
             for priority in Priority
         ]
         channels: list[dict[str, str]] = [{"channel": channel} for channel in Channel]
+        # Every metric there is: what code counts, somebody can look at.
         rows: list[list[cloudwatch.IWidget]] = [
             [cloudwatch.AlarmStatusWidget(title="On call", alarms=alarms, width=24)],
-            [self._graph(name, "Maximum", waiting, width=12) for name in WAITING],
-            [self._graph(name, "Maximum", channels, width=8) for name in GAUGES],
-            [self._graph(f"Attempt{one}", "Sum", channels, width=6) for one in OUTCOMES],
+            [self._graph(name, waiting, width=12) for name in PriorityMetric],
+            [self._graph(name, channels, width=6) for name in ChannelMetric],
+            [self._graph(name, [{}], width=6) for name in ServiceMetric],
         ]
         cloudwatch.Dashboard(self, "Dashboard", dashboard_name=self._prefix, widgets=rows)
 
     def _graph(
-        self, name: str, statistic: str, dimensions: list[dict[str, str]], *, width: int
+        self, name: Metric, dimensions: list[dict[str, str]], *, width: int
     ) -> cloudwatch.IWidget:
+        statistic = "Maximum" if name.endswith(GAUGES) else "Sum"
         return cloudwatch.GraphWidget(
             title=name,
             width=width,

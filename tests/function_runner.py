@@ -6,6 +6,7 @@ What a handler raises is printed as the platform would log it; stdout and stderr
 
 import importlib
 import json
+import logging
 import os
 import sys
 import time
@@ -28,6 +29,7 @@ class Context:
 
 def main() -> None:
     module, descriptor = sys.argv[1], int(sys.argv[2])
+    logging.basicConfig(stream=sys.stdout)  # the platform writes whatever any library logs
     with os.fdopen(descriptor, "w") as answers:
         handler = importlib.import_module(module).handler
         print(json.dumps({"imported": sorted(sys.modules)}), file=answers, flush=True)

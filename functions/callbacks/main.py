@@ -9,6 +9,7 @@ from typing import Any
 
 from functions.callbacks.receive import Receiver
 from functions.callbacks.settings import Settings
+from functions.core.metric import ServiceMetric
 from functions.runtime.credentials import Vault
 from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
 from functions.runtime.settings import load
@@ -29,13 +30,13 @@ receiver = Receiver(
 @failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     answer, recorded = receiver.receive(event)
-    counts = {"CallbackRefused": 1}
+    counts: dict[str, int] = {ServiceMetric.CALLBACK_REFUSED: 1}
     if recorded is not None:
         counts = {
-            "ReceiptStored": recorded.stored,
-            "ReceiptApplied": recorded.applied,
-            "ReceiptOrphaned": recorded.orphaned,
-            "EvidenceAfterZeroSubmissions": recorded.after_zero_submissions,
+            ServiceMetric.RECEIPT_STORED: recorded.stored,
+            ServiceMetric.RECEIPT_APPLIED: recorded.applied,
+            ServiceMetric.RECEIPT_ORPHANED: recorded.orphaned,
+            ServiceMetric.EVIDENCE_AFTER_ZERO_SUBMISSIONS: recorded.after_zero_submissions,
         }
     emit_metrics(counts)
     logger.info("Received a callback", extra={"status": answer["statusCode"], **counts})

@@ -12,8 +12,9 @@ from typing import Any
 from functions.claim.claim import Claimer
 from functions.claim.loop import run_loop
 from functions.claim.settings import Settings
+from functions.core.metric import ChannelMetric, ServiceMetric
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, logger_for
+from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
 from functions.runtime.queue import Queues, client
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
@@ -39,11 +40,12 @@ queues = Queues(
 
 
 def report(claimed: Counter[str]) -> None:
-    emit_metrics({"ClaimHeartbeat": 1})
+    emit_metrics({ServiceMetric.CLAIM_HEARTBEAT: 1})
     for channel, count in claimed.items():
-        emit_metrics({"ClaimedCount": count}, channel=channel)
+        emit_metrics({ChannelMetric.CLAIMED_COUNT: count}, channel=channel)
 
 
+@failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     summary = run_loop(
         Claimer(database=database, queues=queues, leased_by=context.aws_request_id),

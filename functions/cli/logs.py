@@ -4,6 +4,7 @@ A function's lines are those it would have on AWS. The processes of the stack (p
 simulator …) write files in the state folder.
 """
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -136,14 +137,17 @@ def logs(
     folder, local = running(state_dir)
     caller_environment()
     chosen = choose(name, folder=folder, local=local)
-    while True:
-        show(chosen)
-        if not follow:
-            return
+    show(chosen)
+    if follow:
+        with contextlib.suppress(KeyboardInterrupt):  # the one way to end it
+            _follow(chosen, folder)
+
+
+def _follow(chosen: Sequence[Log], folder: StateFolder) -> None:
+    while folder.holder() is not None:
         time.sleep(FOLLOW_SECONDS)
-        if folder.holder() is None:
-            typer.echo(f"The stack in {folder.path} has ended.", err=True)
-            return
+        show(chosen)
+    typer.echo(f"The stack in {folder.path} has ended.", err=True)
 
 
 def choose(name: str | None, *, folder: StateFolder, local: Local) -> list[Log]:

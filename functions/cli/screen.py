@@ -34,7 +34,7 @@ Try:
 
 
 def commands(local: Local) -> str:
-    """Return what to do with the running stack, with the option that names it where one is needed."""
+    """Return what to do with the running stack, with the option that names it if need be."""
     where = ""
     if Path(local.state_dir) != DEFAULT_FOLDER:
         where = f" --state-dir {shlex.quote(local.state_dir)}"

@@ -100,7 +100,8 @@ def start_detached(
 ) -> Local:
     """Start a stack in the background and wait until it is ready.
 
-    It ``stays`` when this process ends, however it ends, or it does not. Raises FolderInUse when another one runs already, SendoffError with its words when it fails.
+    It ``stays`` when this process ends, or it ends too, however this one ends. Raises FolderInUse
+    when another one runs already, SendoffError with its words when it fails.
     """
     command = [
         sys.executable, "-m", "functions.cli.main", "supervise", "--state-dir", str(folder.path),

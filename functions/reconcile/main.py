@@ -7,6 +7,7 @@ import dataclasses
 import os
 from typing import Any
 
+from functions.core.metric import ServiceMetric
 from functions.reconcile.reconcile import run_reconcile
 from functions.reconcile.settings import Settings
 from functions.runtime.credentials import Vault
@@ -27,11 +28,11 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     report = run_reconcile(database)
     emit_metrics(
         {
-            "ReconcileHeartbeat": 1,
-            "ReceiptsRematched": report.rematched,
-            "Unconfirmed": report.unconfirmed,
-            "UncertainRetried": report.retried,
-            "UncertainHeld": report.held,
+            ServiceMetric.RECONCILE_HEARTBEAT: 1,
+            ServiceMetric.RECEIPTS_REMATCHED: report.rematched,
+            ServiceMetric.UNCONFIRMED: report.unconfirmed,
+            ServiceMetric.UNCERTAIN_RETRIED: report.retried,
+            ServiceMetric.UNCERTAIN_HELD: report.held,
         }
     )
     answer = dataclasses.asdict(report)

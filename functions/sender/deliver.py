@@ -17,6 +17,7 @@ from uuid import UUID
 from functions.core.content import read_content
 from functions.core.errors import Unavailable, Unreadable
 from functions.core.message import LeaseMessage
+from functions.core.metric import ChannelMetric
 from functions.core.outcome import Outcome, Unknown
 from functions.core.states import Status
 from functions.providers.provider import PreparedCall, Provider, Submission
@@ -47,7 +48,7 @@ class Record:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What came of a set of records; ``counts`` by metric name, ``errors`` nobody expected."""
+    """What came of a set of records; ``counts`` by metric, ``errors`` that nobody expected."""
 
     failed: list[str] = field(default_factory=list[str])
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -55,7 +56,7 @@ class Report:
 
     def note(self, error: Exception) -> None:
         if isinstance(error, Unavailable):
-            self.counts["DatabaseUnavailable"] += 1
+            self.counts[ChannelMetric.DATABASE_UNAVAILABLE] += 1
         else:
             self.errors.append(error)
 
@@ -142,7 +143,7 @@ class Sender:
                 if message.channel != self.channel.name:
                     raise Unreadable("The message is of another channel.")
             except Unreadable:
-                report.counts["UnreadableMessage"] += 1
+                report.counts[ChannelMetric.UNREADABLE_MESSAGE] += 1
                 report.failed.append(record.message_id)
             else:
                 queue = again if record.received > 1 else first
@@ -158,7 +159,7 @@ class Sender:
         """Open an attempt for each notification of ``group`` that may have one."""
         messages = [queued.message for queued in group]
         if group[0].record.received > 1 and record_start(self.database, messages[0].id):
-            report.counts["CrashLoop"] += 1
+            report.counts[ChannelMetric.CRASH_LOOP] += 1
             return []
         loaded = load(self.database, [message.id for message in messages])
         due = {
@@ -166,10 +167,10 @@ class Sender:
             for message in messages
             if message.id in loaded and _is_leased(loaded[message.id], message.lease_number)
         }
-        report.counts["StaleDelivery"] += len(messages) - len(due)
+        report.counts[ChannelMetric.STALE_DELIVERY] += len(messages) - len(due)
         calls = self._prepare(due, report)
         begun = self._begin([due[id] for id in calls])
-        report.counts["StaleDelivery"] += sum(
+        report.counts[ChannelMetric.STALE_DELIVERY] += sum(
             answer.verdict == "stale" for answer in begun.values()
         )
         return [
@@ -185,7 +186,7 @@ class Sender:
             try:
                 calls[id] = self.provider.prepare(_submission_of(delivery))
             except Exception:  # whatever a row's content does to us, it does to itself alone
-                report.counts["UnreadableContent"] += 1
+                report.counts[ChannelMetric.UNREADABLE_CONTENT] += 1
         hold_unreadable(
             self.database,
             [(id, delivery.lease_number) for id, delivery in due.items() if id not in calls],
@@ -215,7 +216,7 @@ class Sender:
     def _finish(self, attempts: Sequence[_Attempt], report: Report) -> None:
         """Call the provider for every attempt at once, and close them together."""
         outcomes = list(self.threads.map(self._submit, [attempt.call for attempt in attempts]))
-        report.counts.update(f"Attempt{outcome.name.capitalize()}" for outcome in outcomes)
+        report.counts.update(_metric_of(outcome) for outcome in outcomes)
         self._close(
             [
                 Closing(
@@ -249,14 +250,18 @@ class Sender:
                 closed = close(self.database, closings, channel=self.channel, keyed=keyed)
             except Unavailable:
                 if time.monotonic() + CLOSE_PAUSE_SECONDS > self.ends_at - CLOSE_SECONDS:
-                    report.counts["CloseGivenUp"] += len(closings)
+                    report.counts[ChannelMetric.CLOSE_GIVEN_UP] += len(closings)
                     return
                 self.sleep(CLOSE_PAUSE_SECONDS)
             else:
-                report.counts["FencedClose"] += sum(
+                report.counts[ChannelMetric.FENCED_CLOSE] += sum(
                     answer.status is None for answer in closed.values()
                 )
                 return
+
+
+def _metric_of(outcome: Outcome) -> ChannelMetric:
+    return ChannelMetric(f"Attempt{outcome.name.capitalize()}")
 
 
 def _is_leased(delivery: Delivery, lease_number: int) -> bool:

@@ -12,6 +12,7 @@ from uuid import UUID
 import psycopg
 
 from functions.core.errors import IdempotencyKeyReused, Unavailable
+from functions.store.connection import Database
 
 KEPT_HOURS = 24
 
@@ -93,3 +94,27 @@ def read_key(connection: psycopg.Connection, request: Request) -> Kept:
     if request_sha256 != request.request_sha256:
         raise IdempotencyKeyReused
     return Kept(batch_id=batch_id, response=response)
+
+
+# A key that is just being taken over is locked by its request, and skipped.
+FORGET_EXPIRED_KEYS = """
+    DELETE FROM idempotency_keys k
+     USING (SELECT organization_id, route, key
+              FROM idempotency_keys
+             WHERE expires_at <= (SELECT coalesce(%(now)s, clock_timestamp()))
+             ORDER BY expires_at
+             LIMIT %(limit)s
+               FOR UPDATE SKIP LOCKED) expired
+     WHERE k.organization_id = expired.organization_id
+       AND k.route = expired.route
+       AND k.key = expired.key
+"""
+FORGOTTEN_AT_ONCE = 1000
+
+
+def forget_expired_keys(database: Database, *, now: datetime | None = None) -> int:
+    """Delete up to 1000 keys whose 24 hours are over; return how many."""
+    parameters = {"now": now, "limit": FORGOTTEN_AT_ONCE}
+    return database.run(
+        lambda connection: connection.execute(FORGET_EXPIRED_KEYS, parameters).rowcount
+    )

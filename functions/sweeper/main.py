@@ -6,9 +6,10 @@ A failure leaves everything as it was; the next minute tries again, and a missin
 import os
 from typing import Any
 
+from functions.core.metric import ChannelMetric, PriorityMetric, ServiceMetric
 from functions.providers.choice import KEYED_PROVIDERS
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, logger_for
+from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
 from functions.sweeper.settings import Settings
@@ -22,24 +23,27 @@ database = Database(
 )
 
 
+@failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     report = run_sweep(database, keyed_providers=KEYED_PROVIDERS)
     for gauge in report.ready:
         values = {
-            "ReadyCount": gauge.ready,
-            "OldestEligibleAgeSeconds": gauge.oldest_eligible_age_seconds,
+            PriorityMetric.READY_COUNT: gauge.ready,
+            PriorityMetric.OLDEST_ELIGIBLE_AGE_SECONDS: gauge.oldest_eligible_age_seconds,
         }
         emit_metrics(values, channel=gauge.channel, priority=gauge.priority)
     for gauge in report.channels:
         values = {
-            "LeasedCount": gauge.leased,
-            "WaitingCount": gauge.waiting,
-            "UncertainCount": gauge.uncertain,
-            "SubmittedCount": gauge.submitted,
-            "DeadCount": gauge.dead,
+            ChannelMetric.LEASED_COUNT: gauge.leased,
+            ChannelMetric.WAITING_COUNT: gauge.waiting,
+            ChannelMetric.UNCERTAIN_COUNT: gauge.uncertain,
+            ChannelMetric.SUBMITTED_COUNT: gauge.submitted,
+            ChannelMetric.DEAD_COUNT: gauge.dead,
         }
         emit_metrics(values | report.swept[gauge.channel], channel=gauge.channel)
-    emit_metrics({"SweeperHeartbeat": 1})
-    answer = {"expired": report.expired, "swept": report.swept}
+    emit_metrics(
+        {ServiceMetric.SWEEPER_HEARTBEAT: 1, ServiceMetric.EXPIRED_COUNT: report.expired}
+    )
+    answer = {"expired": report.expired, "swept": report.swept, "forgotten": report.forgotten}
     logger.info("Swept", extra=answer)
     return answer

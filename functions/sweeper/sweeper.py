@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from functions.core.metric import ChannelMetric
 from functions.store.channel import read_channels
 from functions.store.connection import Database
 from functions.store.gauge import ChannelGauge, ReadyGauge, channel_gauges, ready_gauges
+from functions.store.idempotency import FORGOTTEN_AT_ONCE, forget_expired_keys
 from functions.store.sweep import SWEPT_AT_ONCE, Swept, expire, sweep
 
 MAX_ROUNDS = 40
@@ -19,6 +21,8 @@ class Report:
 
     swept: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     expired: int = 0
+    forgotten: int = 0
+    """Idempotency keys past their 24 hours."""
     ready: Sequence[ReadyGauge] = ()
     channels: Sequence[ChannelGauge] = ()
 
@@ -38,6 +42,11 @@ def run_sweep(database: Database, *, keyed_providers: Sequence[str]) -> Report:
         report.expired += expired
         if expired < SWEPT_AT_ONCE:
             break
+    for _ in range(MAX_ROUNDS):
+        forgotten = forget_expired_keys(database)
+        report.forgotten += forgotten
+        if forgotten < FORGOTTEN_AT_ONCE:
+            break
     report.ready = ready_gauges(database)
     report.channels = channel_gauges(database)
     return report
@@ -45,8 +54,8 @@ def run_sweep(database: Database, *, keyed_providers: Sequence[str]) -> Report:
 
 def _by_metric(swept: Swept) -> dict[str, int]:
     return {
-        "LeaseReleased": swept.released,
-        "LeaseInDoubt": swept.in_doubt,
-        "LeaseDead": swept.dead,
-        "LeaseSettled": swept.settled,
+        ChannelMetric.LEASE_RELEASED: swept.released,
+        ChannelMetric.LEASE_IN_DOUBT: swept.in_doubt,
+        ChannelMetric.LEASE_DEAD: swept.dead,
+        ChannelMetric.LEASE_SETTLED: swept.settled,
     }

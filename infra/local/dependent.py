@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
     end_with_parent(int(number))
     if os.getppid() != int(parent):  # it died before the kernel was asked
         sys.exit(1)
-    os.execvpe(command[0], command, os.environ)
+    os.execvp(command[0], command)
 
 
 if __name__ == "__main__":

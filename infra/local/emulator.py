@@ -121,7 +121,8 @@ class Emulator:
             "LANG": "C.UTF-8",
             "HOME": str(self.temporary),
             "TMPDIR": str(self.temporary),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "STATE_DIR": str(self.temporary / "state"),
+            "S3_DATA_DIR": str(self.temporary / "s3"),
             "BIND_HOST": HOST,
             "MINISTACK_HOST": HOST,  # and not localhost, which may mean ::1
             "GATEWAY_PORT": str(self.port),

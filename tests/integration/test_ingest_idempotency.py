@@ -17,7 +17,7 @@ from functions.core.login import Login
 from functions.core.recipient import recipient_hash
 from functions.store.accept import BatchAnswer, NewNotification, accept_batch
 from functions.store.connection import Connect, Database, connector
-from functions.store.idempotency import Request, claim_key
+from functions.store.idempotency import Request, claim_key, forget_expired_keys
 from tests.api import HASH_KEY, Api, email, start
 from tests.fakes import FIRST_ORGANIZATION, SECOND_ORGANIZATION
 
@@ -182,6 +182,37 @@ def test_a_key_is_free_again_after_24_hours(database: Database, owner: psycopg.C
     with pytest.raises(IdempotencyKeyReused):
         accept_batch(database, request=request, notifications=people, now=later)
     assert stored(owner) == 2
+
+
+def test_expired_keys_are_forgotten_and_live_ones_are_not(
+    database: Database, owner: psycopg.Connection
+) -> None:
+    now = datetime.now(UTC)
+    for key, age in (("old", timedelta(hours=25)), ("live", timedelta(hours=1))):
+        accept_batch(
+            database,
+            request=a_request(key=key),
+            notifications=some("a@example.com"),
+            now=now - age,
+        )
+    assert forget_expired_keys(database, now=now) == 1
+    assert owner.execute("SELECT key FROM idempotency_keys").fetchall() == [("live",)]
+    assert forget_expired_keys(database, now=now) == 0
+
+
+def test_a_key_that_is_being_taken_over_is_not_waited_for(
+    database: Database, owner: psycopg.Connection
+) -> None:
+    now = datetime.now(UTC)
+    accept_batch(
+        database,
+        request=a_request(),
+        notifications=some("a@example.com"),
+        now=now - timedelta(hours=25),
+    )
+    with owner.transaction():
+        assert claim_key(owner, a_request(), now=now) is not None
+        assert forget_expired_keys(database, now=now) == 0
 
 
 def test_twenty_twins_at_once_are_one_set(login: Login, owner: psycopg.Connection) -> None:

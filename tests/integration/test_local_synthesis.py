@@ -64,11 +64,11 @@ def test_the_newest_few_assemblies_are_kept_and_an_unfinished_one_is_none(tmp_pa
 
 
 def test_the_wheels_node_comes_before_the_one_of_the_system() -> None:
-    environment = synthesis.node_environment({"PATH": "/usr/bin", "HOME": "/home/me"})
+    environment = synthesis.node_environment({"PATH": "/usr/bin", "HOME": "/somewhere"})
     first, *rest = environment["PATH"].split(os.pathsep)
     assert Path(first) == synthesis.node_binaries()
     assert rest == ["/usr/bin"]
-    assert environment["HOME"] == "/home/me"
+    assert environment["HOME"] == "/somewhere"
     version = subprocess.run(
         [str(synthesis.node_binaries() / "node"), "--version"],
         capture_output=True,

@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -15,7 +15,6 @@ from psycopg import errors, sql
 
 from functions.core.states import Status
 from functions.migrate.migrate import FOLDER, MigrationRefused, configure, migrate, read
-from functions.store.connection import Database
 from infra.local.postgres import HOST, SUPERUSER, Postgres, binaries
 from tests.conftest import owner_connection
 from tests.fakes import add_notifications
@@ -46,6 +45,22 @@ def schema_of(postgres: Postgres, name: str) -> str:
         "-h", HOST, "-p", str(postgres.port), "-U", SUPERUSER, name,
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def migrated(postgres: Postgres) -> Iterator[psycopg.Connection]:
+    """The owner's connection to one database for all tests that leave it as it is."""
+    with empty_database(postgres) as name, owner_connection(postgres, name) as connection:
+        migrate(connection)
+        yield connection
+
+
+@pytest.fixture
+def undone(migrated: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    """A transaction that is undone at the end of the test, with one notification in it."""
+    with migrated.transaction(force_rollback=True):
+        add_notifications(migrated)
+        yield migrated
 
 
 @pytest.fixture(scope="module")
@@ -138,29 +153,25 @@ def test_code_older_than_the_schema_still_runs(owner: psycopg.Connection, tmp_pa
     assert migrate(owner, folder=tmp_path) == []
 
 
-def test_the_service_role_can_write_intent_once_and_never_again(
-    owner: psycopg.Connection, database: Database
+def test_the_service_role_may_update_the_state_of_a_notification_and_never_its_intent(
+    migrated: psycopg.Connection,
 ) -> None:
-    add_notifications(owner)
-    for column in INTENT:
-        update = sql.SQL("UPDATE notifications SET {0} = {0}").format(sql.Identifier(column))
-        with pytest.raises(errors.InsufficientPrivilege):
-            database.run(lambda connection, update=update: connection.execute(update))
+    columns = """
+        SELECT attname, has_column_privilege('sendoff_service', attrelid, attnum, 'UPDATE')
+          FROM pg_attribute
+         WHERE attrelid = 'notifications'::regclass AND attnum > 0 AND NOT attisdropped
+    """
+    may_update = dict(migrated.execute(columns).fetchall())
+    assert {column for column, may in may_update.items() if not may} == set(INTENT)
 
 
-def test_every_other_column_of_a_notification_is_state_that_the_role_may_update(
-    owner: psycopg.Connection,
+@pytest.mark.parametrize("column", INTENT)
+def test_the_service_role_cannot_change_what_was_asked_for(
+    undone: psycopg.Connection, column: str
 ) -> None:
-    granted = owner.execute(
-        "SELECT attname FROM pg_attribute "
-        "WHERE attrelid = 'notifications'::regclass AND attnum > 0 AND NOT attisdropped "
-        "AND has_column_privilege('sendoff_service', attrelid, attnum, 'UPDATE')"
-    ).fetchall()
-    columns = owner.execute(
-        "SELECT attname FROM pg_attribute "
-        "WHERE attrelid = 'notifications'::regclass AND attnum > 0 AND NOT attisdropped"
-    ).fetchall()
-    assert set(columns) - set(granted) == {(column,) for column in INTENT}
+    undone.execute("SET LOCAL ROLE sendoff_service")
+    with pytest.raises(errors.InsufficientPrivilege):
+        undone.execute(f"UPDATE notifications SET {column} = {column}".encode())
 
 
 @pytest.mark.parametrize(
@@ -181,9 +192,10 @@ def test_every_other_column_of_a_notification_is_state_that_the_role_may_update(
         "CREATE TABLE public.stray (id integer)",
     ],
 )
-def test_the_service_role_may_not(database: Database, statement: str) -> None:
+def test_the_service_role_may_not(undone: psycopg.Connection, statement: str) -> None:
+    undone.execute("SET LOCAL ROLE sendoff_service")
     with pytest.raises(errors.InsufficientPrivilege):
-        database.run(lambda connection: connection.execute(statement.encode()))
+        undone.execute(statement.encode())
 
 
 @pytest.mark.parametrize(
@@ -214,11 +226,10 @@ def test_the_service_role_may_not(database: Database, statement: str) -> None:
     ],
 )
 def test_a_notification_that_cannot_be_is_refused(
-    owner: psycopg.Connection, change: str, constraint: str
+    undone: psycopg.Connection, change: str, constraint: str
 ) -> None:
-    add_notifications(owner)
     with pytest.raises(errors.CheckViolation) as refused:
-        owner.execute(f"UPDATE notifications SET {change}".encode())
+        undone.execute(f"UPDATE notifications SET {change}".encode())
     assert refused.value.diag.constraint_name == constraint
 
 
@@ -237,40 +248,44 @@ def test_a_notification_that_cannot_be_is_refused(
     ],
 )
 def test_a_channel_that_cannot_be_is_refused(
-    owner: psycopg.Connection, change: str, constraint: str
+    undone: psycopg.Connection, change: str, constraint: str
 ) -> None:
     with pytest.raises(errors.CheckViolation) as refused:
-        owner.execute(f"UPDATE channels SET {change} WHERE name = 'email'".encode())
+        undone.execute(f"UPDATE channels SET {change} WHERE name = 'email'".encode())
     assert refused.value.diag.constraint_name == constraint
 
 
-def test_every_status_of_core_can_be_stored(owner: psycopg.Connection) -> None:
-    (id,) = add_notifications(owner)
-    owner.execute(
+def test_every_status_of_core_can_be_stored(undone: psycopg.Connection) -> None:
+    undone.execute(
         "UPDATE notifications SET reason = 'r', final_at = now(), lease_until = now(), in_doubt = 1"
     )
     for status in Status:
-        owner.execute("UPDATE notifications SET status = %s WHERE id = %s", [status, id])
+        undone.execute("UPDATE notifications SET status = %s", [status])
 
 
-def test_an_attempt_is_one_per_lease_and_closed_with_an_outcome(owner: psycopg.Connection) -> None:
-    (id,) = add_notifications(owner)
-    insert = (
-        "INSERT INTO attempts (notification_id, lease_number, id, provider, started_at) "
-        "VALUES (%s, 1, uuidv7(), 'http', now())"
-    )
-    owner.execute(insert, [id])
+ADD_ATTEMPT = """
+    INSERT INTO attempts (notification_id, lease_number, id, provider, started_at)
+    SELECT id, 1, uuidv7(), 'http', now() FROM notifications
+"""
+
+
+def test_an_attempt_is_one_per_lease(undone: psycopg.Connection) -> None:
+    undone.execute(ADD_ATTEMPT)
     with pytest.raises(errors.UniqueViolation) as twice:
-        owner.execute(insert, [id])
+        undone.execute(ADD_ATTEMPT)
     assert twice.value.diag.constraint_name == "attempts_one_per_lease"
+
+
+def test_an_attempt_is_closed_with_an_outcome_and_a_time(undone: psycopg.Connection) -> None:
+    undone.execute(ADD_ATTEMPT)
     with pytest.raises(errors.CheckViolation) as unfinished:
-        owner.execute("UPDATE attempts SET outcome = 'accepted'")
+        undone.execute("UPDATE attempts SET outcome = 'accepted'")
     assert unfinished.value.diag.constraint_name == "attempts_closed_has_an_outcome"
 
 
-def test_at_most_four_indexes_hold_final_rows(owner: psycopg.Connection) -> None:
+def test_at_most_four_indexes_hold_final_rows(migrated: psycopg.Connection) -> None:
     """Every other one is partial on a live status: final rows cost nothing there."""
-    total = owner.execute(
+    total = migrated.execute(
         "SELECT count(*) FROM pg_index WHERE indrelid = 'notifications'::regclass "
         "AND coalesce(pg_get_expr(indpred, indrelid), '') !~ '(status|lease_until)'"
     ).fetchone()
@@ -286,26 +301,26 @@ def numbers_of(owner: psycopg.Connection, name: str) -> dict[str, Any]:
     return row[0]
 
 
-def test_configure_sets_what_is_named_and_keeps_the_rest(owner: psycopg.Connection) -> None:
-    email, sms = numbers_of(owner, "email"), numbers_of(owner, "sms")
-    configure(owner, {"email": {"rate": 7, "provider_url": "http://127.0.0.1:9/gateway"}})
+def test_configure_sets_what_is_named_and_keeps_the_rest(undone: psycopg.Connection) -> None:
+    email, sms = numbers_of(undone, "email"), numbers_of(undone, "sms")
+    configure(undone, {"email": {"rate": 7, "provider_url": "http://127.0.0.1:9/gateway"}})
     expected = email | {"rate": 7, "provider_url": "http://127.0.0.1:9/gateway"}
-    assert numbers_of(owner, "email") == expected
-    assert numbers_of(owner, "sms") == sms
-    configure(owner, {"email": {"backoff_base_seconds": 1, "backoff_cap_seconds": 8}})
+    assert numbers_of(undone, "email") == expected
+    assert numbers_of(undone, "sms") == sms
+    configure(undone, {"email": {"backoff_base_seconds": 1, "backoff_cap_seconds": 8}})
     expected |= {"backoff_base_seconds": 1, "backoff_cap_seconds": 8}
-    assert numbers_of(owner, "email") == expected
+    assert numbers_of(undone, "email") == expected
 
 
-def test_configure_leaves_the_pause_and_the_bucket_alone(owner: psycopg.Connection) -> None:
-    owner.execute("UPDATE channels SET paused_at = now(), tokens = 3")
-    before = numbers_of(owner, "email")
-    configure(owner, {"email": {"page": 50}})
-    assert numbers_of(owner, "email") == before | {"page": 50}
+def test_configure_leaves_the_pause_and_the_bucket_alone(undone: psycopg.Connection) -> None:
+    undone.execute("UPDATE channels SET paused_at = now(), tokens = 3")
+    before = numbers_of(undone, "email")
+    configure(undone, {"email": {"page": 50}})
+    assert numbers_of(undone, "email") == before | {"page": 50}
 
 
-def test_configure_refuses_all_when_one_number_cannot_be(owner: psycopg.Connection) -> None:
-    before = numbers_of(owner, "email")
+def test_configure_refuses_all_when_one_number_cannot_be(undone: psycopg.Connection) -> None:
+    before = numbers_of(undone, "email")
     with pytest.raises(errors.CheckViolation):
-        configure(owner, {"email": {"rate": 5}, "sms": {"rate": -1}})
-    assert numbers_of(owner, "email") == before
+        configure(undone, {"email": {"rate": 5}, "sms": {"rate": -1}})
+    assert numbers_of(undone, "email") == before

@@ -20,8 +20,8 @@ from tests.journey.crashes import (
     crash_the_database,
     crash_the_emulator,
 )
+from tests.journey.deployment import Service
 from tests.journey.main_job import demo_under_way
-from tests.journey.service import Service
 
 UP_TIMEOUT_SECONDS = 300
 DOWN_TIMEOUT_SECONDS = 60

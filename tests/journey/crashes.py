@@ -16,7 +16,7 @@ import urllib3
 
 from infra.local.state import Local
 from tests.journey import processes
-from tests.journey.service import (
+from tests.journey.deployment import (
     NOTIFICATIONS,
     Reply,
     Service,

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from tests.journey.service import Service, wait_for
+from tests.journey.deployment import Service, wait_for
 
 ITEMS = 1000
 ACTIVE_SECONDS = 150.0

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.journey.service import BATCHES, NOTIFICATIONS, Client, Service, email, fresh, wait_for
+from tests.journey.deployment import BATCHES, NOTIFICATIONS, Client, Service, email, fresh, wait_for
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 PREFIXES = ("/v1", "/api/v1")

@@ -2,7 +2,7 @@
 
 from tests.journey import processes
 from tests.journey.crashes import DatabaseCrash, EmulatorCrash
-from tests.journey.service import NOTIFICATIONS, Service, wait_for
+from tests.journey.deployment import NOTIFICATIONS, Service, wait_for
 
 
 def test_a_killed_emulator_leaves_no_process_behind(

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from tests.journey.conftest import sendoff
-from tests.journey.service import RECOVERY_SECONDS, Service, wait_for
+from tests.journey.deployment import RECOVERY_SECONDS, Service, wait_for
 
 ITEMS, TIMEOUT_SECONDS = 24, 8
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.journey.service import Service, webhook
+from tests.journey.deployment import Service, webhook
 
 PAGE = 100
 

@@ -5,7 +5,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.journey.service import Service, email, push, sms, wait_for, webhook
+from tests.journey.deployment import Service, email, push, sms, wait_for, webhook
 
 HELD_UP, OTHERS = "sms", ("email", "push", "webhook")
 EACH = 30

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.journey.service import (
+from tests.journey.deployment import (
     BATCHES,
     NOTIFICATIONS,
     Client,

@@ -1,7 +1,7 @@
 """Every acknowledged notification ends, whatever crashed on its way."""
 
 from tests.journey.crashes import DatabaseCrash, EmulatorCrash, SenderCrash
-from tests.journey.service import RECOVERY_SECONDS, Service
+from tests.journey.deployment import RECOVERY_SECONDS, Service
 
 
 def test_a_sender_killed_after_the_acceptance_and_before_the_commit_has_one_effect(

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from functions.core.metric import ChannelMetric
 from infra.config import DEFAULT_PREFIX, LOCAL
-from tests.journey.service import Service, email, fresh, wait_for
+from tests.journey.deployment import Service, email, fresh, wait_for
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -20,15 +21,13 @@ def test_a_record_that_cannot_be_read_fails_alone_and_reaches_the_dead_letter_qu
     service: Service,
 ) -> None:
     poison = f"not json {fresh()}"
-    sqs = service.aws.sqs()
     queue, dead = service.local.queues["email"], service.local.queues["email-dlq"]
-    with visibility(sqs, queue):
+    with closing(service.aws.sqs()) as sqs, visibility(sqs, queue):
         sqs.send_message(QueueUrl=queue, MessageBody=poison)
         neighbours = service.first.send([email() for _ in range(20)])
         batch = service.first.when_completed(neighbours["batch_id"])
         assert batch["counts"] == {"delivered": 20}
         wait_for(lambda: taken(sqs, dead, poison), what="the record in the dead-letter queue")
-    sqs.close()
     assert failed_receives(service) == RECEIVES
 
 
@@ -55,13 +54,14 @@ def taken(sqs: "SQSClient", queue: str, body: str) -> bool:
 
 def failed_receives(service: Service) -> int:
     """Return how often the email sender said in its log that a record is unreadable."""
-    logs = service.aws.logs()
-    pages = logs.get_paginator("filter_log_events").paginate(
-        logGroupName=f"/aws/lambda/{DEFAULT_PREFIX}-sender-email"
-    )
-    messages = [event.get("message", "") for page in pages for event in page["events"]]
-    logs.close()
+    with closing(service.aws.logs()) as logs:
+        pages = logs.get_paginator("filter_log_events").paginate(
+            logGroupName=f"/aws/lambda/{DEFAULT_PREFIX}-sender-email"
+        )
+        messages = [event.get("message", "") for page in pages for event in page["events"]]
     lines = [json.loads(message) for message in messages if message.startswith("{")]
     return sum(
-        line.get("UnreadableMessage", 0) for line in lines if line.get("message") == "Delivered"
+        line.get(ChannelMetric.UNREADABLE_MESSAGE, 0)
+        for line in lines
+        if line.get("message") == "Delivered"
     )

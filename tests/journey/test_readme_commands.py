@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.local.state import DEFAULT_PORTS, REPOSITORY, StateFolder
-from tests.journey.service import Service
+from tests.journey.deployment import Service
 
 BLOCK = re.compile(r"<!-- curl -->\n```sh\n(.*?)```", re.DOTALL)
 

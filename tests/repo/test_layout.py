@@ -107,7 +107,7 @@ def test_the_environment_is_read_at_the_edges_only() -> None:
 
 def test_the_stacks_read_functions_as_files() -> None:
     allowed = re.compile(
-        r"functions\.(\w+\.settings|runtime\.settings|core\.states)(\.\w+)?|functions\.core"
+        r"functions\.(\w+\.settings|runtime\.settings|core\.(states|metric))(\.\w+)?|functions\.core"
     )
     for path in python_files("infra"):
         if path.parts[1] != "local":

@@ -1,27 +1,48 @@
-"""Every metric that code emits is alarmed or shown, and every one shown is emitted."""
+"""Every metric that is declared is emitted, and nothing else is."""
 
-import re
+import ast
 from pathlib import Path
 
+import pytest
+
+from functions.core.metric import ChannelMetric, Metric, PriorityMetric, ServiceMetric
 from functions.core.outcome import OutcomeName
-from tests.repo.repository import python_files, text_of
+from tests.repo.repository import python_files, tree_of
 
-_METRIC = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)+)"')
+DECLARED = Path("functions/core/metric.py")
+ENUMERATIONS = {cls.__name__ for cls in (ServiceMetric, ChannelMetric, PriorityMetric)}
 
 
-def emitted() -> set[str]:
-    """Return the names of the metrics in the code of the functions."""
-    names: set[str] = set()
+def used() -> set[str]:
+    """Return the members of the metric enumerations that the functions' code names."""
+    names = {f"ATTEMPT_{outcome.name}" for outcome in OutcomeName}  # by the outcome's own name
     for path in python_files("functions"):
-        text = text_of(path)
-        if "counts" in text or "emit_metrics" in text or "LeaseReleased" in text:
-            names |= set(_METRIC.findall(text))
-    names |= {f"Attempt{outcome.capitalize()}" for outcome in OutcomeName}
-    return {name for name in names if not name.startswith(("Retry", "Response", "Resource"))}
+        for node in ast.walk(tree_of(path)):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in ENUMERATIONS
+            ):
+                names.add(node.attr)
+    return names
 
 
-def test_every_metric_is_alarmed_or_shown() -> None:
-    monitoring = text_of(Path("infra/monitoring_stack.py"))
-    shown = set(_METRIC.findall(monitoring))
-    missing = {name for name in emitted() if name not in shown and f"{name}" not in monitoring}
-    assert missing == set()
+@pytest.mark.parametrize("metric", [*ServiceMetric, *ChannelMetric, *PriorityMetric])
+def test_a_declared_metric_is_emitted(metric: Metric) -> None:
+    assert metric.name in used()
+
+
+def test_every_outcome_is_counted() -> None:
+    assert {f"Attempt{outcome.capitalize()}" for outcome in OutcomeName} <= set(ChannelMetric)
+
+
+def test_no_other_name_is_emitted() -> None:
+    known = {str(metric) for metric in (*ServiceMetric, *ChannelMetric, *PriorityMetric)}
+    for path in python_files("functions"):
+        if path != DECLARED:
+            literals = {
+                node.value
+                for node in ast.walk(tree_of(path))
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            }
+            assert literals & known == set(), f"{path} spells a metric out"

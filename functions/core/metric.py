@@ -1,0 +1,65 @@
+"""Every metric there is, by the dimensions it carries. A name is never made from data.
+
+Each one is alarmed or shown by the monitoring stack; names that end in Seconds have that unit,
+every other is a count.
+"""
+
+from enum import StrEnum
+
+
+class ServiceMetric(StrEnum):
+    """Without dimensions: about the service as a whole."""
+
+    CLAIM_HEARTBEAT = "ClaimHeartbeat"
+    SWEEPER_HEARTBEAT = "SweeperHeartbeat"
+    RECONCILE_HEARTBEAT = "ReconcileHeartbeat"
+    EXPIRED_COUNT = "ExpiredCount"
+    RECEIPT_STORED = "ReceiptStored"
+    RECEIPT_APPLIED = "ReceiptApplied"
+    RECEIPT_ORPHANED = "ReceiptOrphaned"
+    RECEIPTS_REMATCHED = "ReceiptsRematched"
+    CALLBACK_REFUSED = "CallbackRefused"
+    EVIDENCE_AFTER_ZERO_SUBMISSIONS = "EvidenceAfterZeroSubmissions"
+    UNCONFIRMED = "Unconfirmed"
+    UNCERTAIN_RETRIED = "UncertainRetried"
+    UNCERTAIN_HELD = "UncertainHeld"
+
+
+class ChannelMetric(StrEnum):
+    """With the dimension ``channel``."""
+
+    CLAIMED_COUNT = "ClaimedCount"
+    UNDISPATCHED_COUNT = "UndispatchedCount"
+    LEASED_COUNT = "LeasedCount"
+    WAITING_COUNT = "WaitingCount"
+    SUBMITTED_COUNT = "SubmittedCount"
+    UNCERTAIN_COUNT = "UncertainCount"
+    DEAD_COUNT = "DeadCount"
+    LEASE_RELEASED = "LeaseReleased"
+    LEASE_IN_DOUBT = "LeaseInDoubt"
+    LEASE_DEAD = "LeaseDead"
+    LEASE_SETTLED = "LeaseSettled"
+    ATTEMPT_ACCEPTED = "AttemptAccepted"
+    ATTEMPT_REJECTED = "AttemptRejected"
+    ATTEMPT_REFUSED = "AttemptRefused"
+    ATTEMPT_TRANSIENT = "AttemptTransient"
+    ATTEMPT_THROTTLED = "AttemptThrottled"
+    ATTEMPT_BLOCKED = "AttemptBlocked"
+    ATTEMPT_UNKNOWN = "AttemptUnknown"
+    STALE_DELIVERY = "StaleDelivery"
+    FENCED_CLOSE = "FencedClose"
+    CLOSE_GIVEN_UP = "CloseGivenUp"
+    CRASH_LOOP = "CrashLoop"
+    UNREADABLE_MESSAGE = "UnreadableMessage"
+    UNREADABLE_CONTENT = "UnreadableContent"
+    DATABASE_UNAVAILABLE = "DatabaseUnavailable"
+
+
+class PriorityMetric(StrEnum):
+    """With the dimensions ``channel`` and ``priority``."""
+
+    READY_COUNT = "ReadyCount"
+    OLDEST_ELIGIBLE_AGE_SECONDS = "OldestEligibleAgeSeconds"
+
+
+Metric = ServiceMetric | ChannelMetric | PriorityMetric
