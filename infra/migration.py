@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-from aws_cdk import CustomResource, Duration
+from aws_cdk import Aws, CustomResource, Duration
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.config import channels
@@ -26,7 +28,8 @@ class Migration(Construct):
     """Applies ``migrations/`` and the channel numbers, as the owner of the schema.
 
     Everything that uses the tables depends on ``done``. Migrations are expand/contract, so the
-    code of the previous deploy runs on while and after they are applied.
+    code of the previous deploy runs on while and after they are applied. The same function starts
+    the functions ``started`` for the resource in start.py.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Migration(Construct):
         blueprint: Blueprint,
         migrations: Path,
         gateway_url: str,
+        started: Sequence[str],
     ) -> None:
         super().__init__(scope, name)
         numbers = blueprint.numbers.functions["migrate"]
@@ -46,6 +50,7 @@ class Migration(Construct):
             description="Applies the migrations and the channel numbers on each deploy.",
             numbers=numbers,
             login=blueprint.surroundings.owner,
+            rights={"start": _start(blueprint.prefix, started)},
         )
         self.migrate = ServiceFunction(self, definition, blueprint=blueprint)
         self.done = CustomResource(
@@ -62,3 +67,12 @@ class Migration(Construct):
                 ),
             },
         )
+
+
+def _start(prefix: str, names: Sequence[str]) -> iam.PolicyStatement:
+    """Return the right to start functions, by name: they depend on the migration in their turn."""
+    functions = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function"
+    return iam.PolicyStatement(
+        actions=["lambda:InvokeFunction"],
+        resources=[f"{functions}:{prefix}-{name}" for name in names],
+    )

@@ -16,6 +16,7 @@ from infra.config import Numbers
 from infra.function import Blueprint, Definition, Rights, ServiceFunction
 from infra.migration import Migration
 from infra.schedule import Schedule
+from infra.start import Start
 from infra.surroundings import Surroundings, from_parameters
 
 SCHEDULED = ("claim", "sweeper", "reconcile")
@@ -87,10 +88,12 @@ class ServiceStack(Stack):
             blueprint=self._blueprint,
             migrations=properties.migrations,
             gateway_url=gateway_url,
+            started=SCHEDULED,
         )
         queues = self._channels()
-        self._schedules(queues)
+        loops = self._loops(queues)
         self._api()
+        Start(self, migration=self._migration, loops=loops)
 
     def _function(
         self,
@@ -132,7 +135,8 @@ class ServiceStack(Stack):
             sender.source.node.add_dependency(self._migration.done)
         return queues
 
-    def _schedules(self, queues: dict[Channel, ChannelQueue]) -> None:
+    def _loops(self, queues: dict[Channel, ChannelQueue]) -> dict[str, ServiceFunction]:
+        """Return the functions that run every minute, scheduled."""
         loop = self._blueprint.numbers.loop
         claim = self._function(
             "claim",
@@ -151,11 +155,13 @@ class ServiceStack(Stack):
         )
         sweeper = self._function("sweeper", "Takes back lapsed leases and publishes the gauges.")
         reconcile = self._function("reconcile", "Settles what nobody confirmed in time.")
-        for function in (claim, sweeper, reconcile):
+        loops = dict(zip(SCHEDULED, (claim, sweeper, reconcile), strict=True))
+        for function in loops.values():
             schedule = Schedule(
                 self, prefix=self._blueprint.prefix, function=function, numbers=loop
             )
             schedule.node.add_dependency(self._migration.done)
+        return loops
 
     def _api(self) -> None:
         secrets = self._blueprint.surroundings.secrets

@@ -37,6 +37,7 @@ class Stopping:
 
     def submit(self, call: PreparedCall, *, deadline: float) -> Outcome:
         os.kill(os.getpid(), signal.SIGSTOP)
+        sys.stdin.readline()  # a signal to a process takes a moment to reach each of its threads
         return self.inner.submit(call, deadline=deadline)
 
 

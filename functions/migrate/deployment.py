@@ -1,14 +1,17 @@
-"""The migrate function as a Lambda-backed custom resource: do it, and tell CloudFormation.
+"""The migrate function as two Lambda-backed custom resources: do it, and tell CloudFormation.
 
-Properties: ``Version`` (changes with the migration files, so that a deployment runs it again) and
-``Channels``, a JSON object of channel → column → number. Deleting the resource changes nothing: the
-schema belongs to the database, which outlives the service.
+Custom::Migration   ``Version`` (changes with the migration files, so that a deployment runs it
+                    again) and ``Channels``, a JSON object of channel → column → number
+Custom::Start       ``Functions``, the names of the loops to start, and ``Version`` of their code
+
+Deleting either changes nothing: the schema belongs to the database, which outlives the service.
 
 CloudFormation is told once. A failure that it was told of is not raised as well: the platform would
 run the function again, in the middle of the rollback.
 """
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -18,12 +21,20 @@ from functions.core.errors import SendoffError
 from functions.migrate.migrate import configure, migrate
 from functions.store.connection import Connect
 
+START = "Custom::Start"
+RESOURCE_IDS = {START: "loops"}
 RESOURCE_ID = "schema"
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
 
 
-def answer_to(event: dict[str, Any], *, connect: Connect, log_stream: str) -> dict[str, Any]:
-    """Migrate for ``event`` and answer its ResponseURL; return what was done, or why it failed.
+def answer_to(
+    event: dict[str, Any],
+    *,
+    connect: Connect,
+    start: Callable[[Sequence[str]], None],
+    log_stream: str,
+) -> dict[str, Any]:
+    """Do what ``event`` asks and answer its ResponseURL; return what was done, or why it failed.
 
     Called without a ResponseURL (by hand), it raises instead of answering.
     """
@@ -32,7 +43,12 @@ def answer_to(event: dict[str, Any], *, connect: Connect, log_stream: str) -> di
     done: dict[str, Any] = {"applied": []}
     try:
         if event["RequestType"] != "Delete":
-            done = _migrate(event["ResourceProperties"], connect)
+            properties = event["ResourceProperties"]
+            if event["ResourceType"] == START:
+                start(properties["Functions"])
+                done = {"started": properties["Functions"]}
+            else:
+                done = _migrate(properties, connect)
     except Exception as error:
         reason = f"{_say(error)} (log stream {log_stream})"
         _respond(event, status="FAILED", reason=reason)
@@ -61,7 +77,7 @@ def _respond(event: dict[str, Any], *, status: str, reason: str) -> None:
     body = {
         "Status": status,
         "Reason": reason,
-        "PhysicalResourceId": RESOURCE_ID,
+        "PhysicalResourceId": RESOURCE_IDS.get(event["ResourceType"], RESOURCE_ID),
         "StackId": event["StackId"],
         "RequestId": event["RequestId"],
         "LogicalResourceId": event["LogicalResourceId"],

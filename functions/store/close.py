@@ -186,23 +186,9 @@ def close(
 
     ``keyed``: the provider honours our key, so an unknown outcome may be tried again under it.
     """
-    outcomes = [closing.outcome for closing in closings]
     ids = [closing.id for closing in closings]
-    parameters = {
+    parameters = _columns_of(closings) | {
         "ids": ids,
-        "leases": [closing.lease_number for closing in closings],
-        "tokens": [closing.token for closing in closings],
-        "outcomes": [outcome.name for outcome in outcomes],
-        "ranks": [outcome.rank for outcome in outcomes],
-        "references": [
-            outcome.reference if isinstance(outcome, Accepted) else None for outcome in outcomes
-        ],
-        "agains": [closing.again_seconds for closing in closings],
-        "spends": [outcome.spends for outcome in outcomes],
-        "http_statuses": [outcome.http_status for outcome in outcomes],
-        "codes": [outcome.code for outcome in outcomes],
-        "details": [outcome.detail for outcome in outcomes],
-        "retry_afters": [outcome.retry_after_seconds for outcome in outcomes],
         "keyed": keyed,
         "waiting_limit_seconds": channel.waiting_limit_seconds,
         "check_seconds": channel.check_base_seconds,
@@ -220,6 +206,30 @@ def close(
         return {id: closed.get(id) or Closed(id=id, status=None) for id in ids}
 
     return database.run(close_attempts, pipelined=True)
+
+
+def _columns_of(closings: Sequence[Closing]) -> dict[str, Any]:
+    """Return the closings column by column; a column of seconds is of one type throughout."""
+    outcomes = [closing.outcome for closing in closings]
+    return {
+        "leases": [closing.lease_number for closing in closings],
+        "tokens": [closing.token for closing in closings],
+        "outcomes": [outcome.name for outcome in outcomes],
+        "ranks": [outcome.rank for outcome in outcomes],
+        "references": [
+            outcome.reference if isinstance(outcome, Accepted) else None for outcome in outcomes
+        ],
+        "agains": [_seconds(closing.again_seconds) for closing in closings],
+        "spends": [outcome.spends for outcome in outcomes],
+        "http_statuses": [outcome.http_status for outcome in outcomes],
+        "codes": [outcome.code for outcome in outcomes],
+        "details": [outcome.detail for outcome in outcomes],
+        "retry_afters": [_seconds(outcome.retry_after_seconds) for outcome in outcomes],
+    }
+
+
+def _seconds(seconds: float | None) -> float | None:
+    return None if seconds is None else float(seconds)
 
 
 # Only after a repetition, the first of which found its COMMIT's answer lost.

@@ -150,6 +150,9 @@ class Emulator:
         process, self.process = self.process, None
         if process is not None:
             dependent.stop(process, by=signal.SIGTERM, timeout_seconds=3.0)
+
+    def clear(self) -> None:
+        """Delete what it left on disk: a copy of the code per function process, some seconds."""
         shutil.rmtree(self.temporary, ignore_errors=True)
 
 

@@ -198,7 +198,7 @@ class Stack:
         return cdk
 
     def _deploy(self) -> Local:
-        """Deploy to an empty emulator, start the loops and publish ``local.json``."""
+        """Deploy to an empty emulator, which starts the loops, and publish ``local.json``."""
         clients = Clients(self.emulator.endpoint)
         secrets = deploy.create_surroundings(clients, self._secrets)
         deploy.deploy(
@@ -210,7 +210,6 @@ class Stack:
             environment=self.environment,
         )
         self._is_deployed = True
-        deploy.start_loops(clients)
         local = self._local(deploy.discover(clients))
         self._wait_until_ready(local)
         self.folder.publish(local)
@@ -284,10 +283,11 @@ class Stack:
         self.report.note("Everything runs again.")
 
     def stop(self) -> None:
-        """End everything, the functions before the database they use."""
+        """End everything, the functions before the database they use; then tidy up."""
         self.folder.withdraw()
         for task in self._tasks.values():
             task.cancel()
         self.emulator.stop()
         self.simulator.stop()
         self.postgres.stop()
+        self.emulator.clear()

@@ -318,3 +318,27 @@ def test_a_set_closes_each_as_it_came_out(owner: psycopg.Connection, database: D
     statuses = [closed[id].status for id in ids]
     assert statuses == ["submitted", "dead", "pending", "pending"]
     assert [row_of(owner, id).status for id in ids] == statuses
+
+
+def test_seconds_may_be_whole_or_not_within_one_set(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    ids = add_notifications(owner, 4)
+    openings = [opening_of(row) for row in lease(database)]
+    for opening in openings:
+        begin_one(database, opening)
+    answers = zip(openings, (None, 7, 7.4, 0), strict=True)
+    closings = [
+        Closing(
+            id=opening.id,
+            lease_number=1,
+            token=opening.token,
+            outcome=Throttled(retry_after_seconds=seconds),
+            again_seconds=seconds,
+        )
+        for opening, seconds in answers
+    ]
+    close(database, closings, channel=channel_of(database), keyed=True)
+    assert {row_of(owner, id).status for id in ids} == {"pending"}
+    kept = owner.execute("SELECT retry_after_seconds FROM attempts ORDER BY 1").fetchall()
+    assert kept == [(0,), (7,), (7,), (None,)]

@@ -1,7 +1,7 @@
 """The migrate function as a custom resource: what it does, and that CloudFormation is told once."""
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import psycopg
@@ -23,6 +23,10 @@ def cloudformation() -> Generator[Peer]:
     """Where answers go: a presigned URL, as far as the function can tell."""
     with peer(answering(200, b"")) as server:
         yield server
+
+
+def never(names: Sequence[str]) -> None:
+    raise AssertionError(f"started {names} for a migration")
 
 
 @pytest.fixture
@@ -60,6 +64,7 @@ def test_create_migrates_configures_and_says_so(postgres: Postgres, cloudformati
         done = answer_to(
             event("migrate.create", cloudformation),
             connect=lambda: owner_connection(postgres, "fresh"),
+            start=never,
             log_stream=STREAM,
         )
         assert done["applied"][0].startswith("0001_")
@@ -85,7 +90,9 @@ def test_update_changes_the_named_columns_only(
     owner: psycopg.Connection, connect: Connect, cloudformation: Peer
 ) -> None:
     owner.execute("UPDATE channels SET provider_url = 'https://kept.example/', rate = 7")
-    done = answer_to(event("migrate.update", cloudformation), connect=connect, log_stream=STREAM)
+    done = answer_to(
+        event("migrate.update", cloudformation), connect=connect, start=never, log_stream=STREAM
+    )
     assert done == {"applied": []}
     assert told(cloudformation)["Status"] == "SUCCESS"
     assert numbers(owner, "email") == ("https://kept.example/", 240, 50, 50)
@@ -97,7 +104,7 @@ def test_delete_leaves_the_schema_alone_and_asks_no_database(cloudformation: Pee
         raise AssertionError("deleting connects to nothing")
 
     done = answer_to(
-        event("migrate.delete", cloudformation), connect=no_database, log_stream=STREAM
+        event("migrate.delete", cloudformation), connect=no_database, start=never, log_stream=STREAM
     )
     assert done == {"applied": []}
     assert told(cloudformation)["Status"] == "SUCCESS"
@@ -110,7 +117,7 @@ def test_an_unreachable_database_is_told_once_and_not_raised_as_well(
         raise psycopg.OperationalError("password SENTINEL is wrong")
 
     done = answer_to(
-        event("migrate.create", cloudformation), connect=unreachable, log_stream=STREAM
+        event("migrate.create", cloudformation), connect=unreachable, start=never, log_stream=STREAM
     )
     answer = told(cloudformation)
     assert answer["Status"] == "FAILED"
@@ -128,6 +135,7 @@ def test_channel_numbers_that_cannot_be_are_a_failure_that_names_the_fault(
     done = answer_to(
         event("migrate.update", cloudformation, Channels=channels),
         connect=connect,
+        start=never,
         log_stream=STREAM,
     )
     assert told(cloudformation)["Status"] == "FAILED"
@@ -139,22 +147,64 @@ def test_a_changed_migration_is_a_failure_in_words(
     owner: psycopg.Connection, connect: Connect, cloudformation: Peer
 ) -> None:
     owner.execute("UPDATE schema_migrations SET sha256 = 'another' WHERE number = 1")
-    done = answer_to(event("migrate.update", cloudformation), connect=connect, log_stream=STREAM)
+    done = answer_to(
+        event("migrate.update", cloudformation), connect=connect, start=never, log_stream=STREAM
+    )
     assert "was changed after it had been applied" in told(cloudformation)["Reason"]
     assert "failed" in done
 
 
 def test_a_refused_answer_is_an_error(connect: Connect) -> None:
     with peer(answering(403)) as expired, pytest.raises(SendoffError, match="403"):
-        answer_to(event("migrate.delete", expired), connect=connect, log_stream=STREAM)
+        answer_to(event("migrate.delete", expired), connect=connect, start=never, log_stream=STREAM)
 
 
 def test_by_hand_it_answers_nobody_and_raises(owner: psycopg.Connection, connect: Connect) -> None:
-    assert answer_to({}, connect=connect, log_stream=STREAM) == {"applied": []}
+    assert answer_to({}, connect=connect, start=never, log_stream=STREAM) == {"applied": []}
     by_hand = {"ResourceProperties": {"Channels": '{"email": {"rate": 9}}'}}
-    answer_to(by_hand, connect=connect, log_stream=STREAM)
+    answer_to(by_hand, connect=connect, start=never, log_stream=STREAM)
     assert numbers(owner, "email")[2] == 9
     with pytest.raises(json.JSONDecodeError):
         answer_to(
-            {"ResourceProperties": {"Channels": "not json"}}, connect=connect, log_stream=STREAM
+            {"ResourceProperties": {"Channels": "not json"}},
+            connect=connect,
+            start=never,
+            log_stream=STREAM,
         )
+
+
+def unreachable() -> psycopg.Connection:
+    raise AssertionError("a start needs no database")
+
+
+def test_a_start_starts_the_loops_and_says_so(cloudformation: Peer) -> None:
+    started: list[str] = []
+    done = answer_to(
+        event("migrate.start", cloudformation),
+        connect=unreachable,
+        start=started.extend,
+        log_stream=STREAM,
+    )
+    assert started == done["started"] == ["sendoff-claim", "sendoff-sweeper", "sendoff-reconcile"]
+    assert told(cloudformation)["Status"] == "SUCCESS"
+    assert told(cloudformation)["PhysicalResourceId"] == "loops"
+
+
+def test_a_start_that_fails_fails_the_deployment(cloudformation: Peer) -> None:
+    def refused(names: Sequence[str]) -> None:
+        raise ConnectionError(names[0])
+
+    answer_to(
+        event("migrate.start", cloudformation),
+        connect=unreachable,
+        start=refused,
+        log_stream=STREAM,
+    )
+    assert told(cloudformation)["Status"] == "FAILED"
+    assert "ConnectionError" in told(cloudformation)["Reason"]
+
+
+def test_deleting_a_start_starts_nothing(cloudformation: Peer) -> None:
+    deleted = event("migrate.start", cloudformation) | {"RequestType": "Delete"}
+    answer_to(deleted, connect=unreachable, start=never, log_stream=STREAM)
+    assert told(cloudformation)["Status"] == "SUCCESS"

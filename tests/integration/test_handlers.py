@@ -84,7 +84,7 @@ def test_what_a_function_never_needs_is_not_imported(
         ("sender", sender_environment(login, manager), clients),
         ("callbacks", callbacks_environment(login, manager), clients),
         ("reconcile", environment_of(login), clients),
-        ("migrate", environment_of(login), clients),
+        ("migrate", environment_of(login), set[str]()),
         ("claim", environment_of(login, **queues(manager)), set[str]()),
     ):
         with function(name, environment, tmp_path) as process:

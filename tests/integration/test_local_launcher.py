@@ -136,6 +136,7 @@ def test_stopping_ends_a_function_in_a_loop_at_once(emulator: Emulator) -> None:
     running = start_looping(emulator)
     emulator.stop()
     assert all(is_gone(pid) for pid in running)
+    emulator.clear()
     assert not emulator.temporary.exists()
 
 

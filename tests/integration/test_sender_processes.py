@@ -158,6 +158,7 @@ def _started(login: Login, served: Gateway, leased: Leased, seconds: float) -> G
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.stopping_sender", json.dumps(told)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
@@ -181,7 +182,7 @@ class Stopped:
         """Let the sender go on when its time is over; return its report."""
         time.sleep(max(self.ends_at - time.monotonic(), 0))
         self.process.send_signal(signal.SIGCONT)
-        said, _ = self.process.communicate(timeout=20)
+        said, _ = self.process.communicate("go on\n", timeout=60)
         return json.loads(said)
 
 
