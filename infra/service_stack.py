@@ -19,7 +19,7 @@ from infra.schedule import Schedule
 from infra.start import Start
 from infra.surroundings import Surroundings, from_parameters
 
-SCHEDULED = ("claim", "sweeper", "reconcile")
+SCHEDULED: tuple[str, ...] = ("claim", "sweeper", "reconcile")
 """Run every minute; ``up`` and a deploy start all three at once."""
 
 GATEWAY_URL_PATTERN = r'^https?://[^\s"\\]+$'

@@ -1,8 +1,11 @@
 """One PostgreSQL cluster per test process; each test clones a migrated template database."""
 
+import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,6 +22,19 @@ _numbers = count(1)
 TEST_OPTIONS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=60")
 
 
+MEMORY, ENOUGH_BYTES = Path("/dev/shm"), 2 * 1024**3
+
+
+def _memory() -> Path | None:
+    """Return a folder in memory where there is enough of it: a clone takes 15 ms instead of 150."""
+    try:
+        if shutil.disk_usage(MEMORY).free < ENOUGH_BYTES:
+            return None
+        return Path(tempfile.mkdtemp(prefix="sendoff-postgres-", dir=MEMORY))
+    except OSError:
+        return None
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
@@ -28,7 +44,7 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """A running server with a migrated database named ``template``."""
-    folder = tmp_path_factory.mktemp("postgres")
+    folder = _memory() or tmp_path_factory.mktemp("postgres")
     server = Postgres(folder / "cluster", free_port(), folder / "postgres.log", TEST_OPTIONS)
     server.start()
     try:
@@ -39,6 +55,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
         yield server
     finally:
         server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def owner_connection(server: Postgres, name: str) -> psycopg.Connection:

@@ -11,12 +11,13 @@ from functions.callbacks.receive import Receiver
 from functions.callbacks.settings import Settings
 from functions.core.metric import ServiceMetric
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
+from functions.runtime.observability import emitter_for, failing_quietly, logger_for
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
 
 settings = load(Settings, os.environ)
 logger = logger_for(settings)
+emit_metrics = emitter_for(settings)
 vault = Vault(os.environ)
 receiver = Receiver(
     database=Database(

@@ -14,7 +14,7 @@ from functions.claim.loop import run_loop
 from functions.claim.settings import Settings
 from functions.core.metric import ChannelMetric, ServiceMetric
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
+from functions.runtime.observability import emitter_for, failing_quietly, logger_for
 from functions.runtime.queue import Queues, client
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
@@ -24,6 +24,7 @@ END_SECONDS = 5.0
 
 settings = load(Settings, os.environ)
 logger = logger_for(settings)
+emit_metrics = emitter_for(settings)
 vault = Vault(os.environ)
 database = Database(
     connector(lambda: vault.database_login(settings), application_name="sendoff-claim")

@@ -29,7 +29,6 @@ class ChannelMetric(StrEnum):
     """With the dimension ``channel``."""
 
     CLAIMED_COUNT = "ClaimedCount"
-    UNDISPATCHED_COUNT = "UndispatchedCount"
     LEASED_COUNT = "LeasedCount"
     WAITING_COUNT = "WaitingCount"
     SUBMITTED_COUNT = "SubmittedCount"

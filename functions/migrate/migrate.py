@@ -91,15 +91,27 @@ def migrate(connection: psycopg.Connection, *, folder: Path = FOLDER) -> list[st
     return applied
 
 
+TUNABLE = frozenset(
+    {
+        "provider", "provider_url", "rate", "burst", "max_in_flight", "page", "lease_seconds",
+        "provider_deadline_seconds", "backoff_base_seconds", "backoff_cap_seconds", "max_attempts",
+        "waiting_limit_seconds", "check_base_seconds", "check_cap_seconds", "cutoff_seconds",
+        "grace_seconds", "unknown_policy", "poll_rate",
+    }
+)  # fmt: skip
+"""What a deployment may set of a channel; its bucket and pause are the running service's."""
+
 CONFIGURE = """
     UPDATE channels SET (
         provider, provider_url, rate, burst, max_in_flight, page, lease_seconds,
         provider_deadline_seconds, backoff_base_seconds, backoff_cap_seconds, max_attempts,
-        cutoff_seconds, grace_seconds, unknown_policy, check_base_seconds
+        waiting_limit_seconds, check_base_seconds, check_cap_seconds, cutoff_seconds,
+        grace_seconds, unknown_policy, poll_rate
     ) = (
         SELECT provider, provider_url, rate, burst, max_in_flight, page, lease_seconds,
                provider_deadline_seconds, backoff_base_seconds, backoff_cap_seconds, max_attempts,
-               cutoff_seconds, grace_seconds, unknown_policy, check_base_seconds
+               waiting_limit_seconds, check_base_seconds, check_cap_seconds, cutoff_seconds,
+               grace_seconds, unknown_policy, poll_rate
           FROM jsonb_populate_record(channels, %(numbers)s::jsonb)
     )
      WHERE name = %(name)s
@@ -107,7 +119,15 @@ CONFIGURE = """
 
 
 def configure(connection: psycopg.Connection, channels: Mapping[str, Mapping[str, Any]]) -> None:
-    """Set the named columns of each channel; columns that are not named keep their value."""
+    """Set the named columns of each channel; columns that are not named keep their value.
+
+    Raises MigrationRefused for a channel or a column that there is not: a misspelt number would
+    otherwise be a silent default.
+    """
     with connection.transaction():
         for name, numbers in sorted(channels.items()):
-            connection.execute(CONFIGURE, {"name": name, "numbers": json.dumps(dict(numbers))})
+            if unknown := sorted(set(numbers) - TUNABLE):
+                raise MigrationRefused(f"A channel has no number named {', '.join(unknown)}.")
+            parameters = {"name": name, "numbers": json.dumps(dict(numbers))}
+            if connection.execute(CONFIGURE, parameters).rowcount == 0:
+                raise MigrationRefused(f"There is no channel named {name}.")

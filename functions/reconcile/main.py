@@ -11,12 +11,13 @@ from functions.core.metric import ServiceMetric
 from functions.reconcile.reconcile import run_reconcile
 from functions.reconcile.settings import Settings
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
+from functions.runtime.observability import emitter_for, failing_quietly, logger_for
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
 
 settings = load(Settings, os.environ)
 logger = logger_for(settings)
+emit_metrics = emitter_for(settings)
 vault = Vault(os.environ)
 database = Database(
     connector(lambda: vault.database_login(settings), application_name="sendoff-reconcile")

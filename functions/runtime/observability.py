@@ -8,7 +8,7 @@ import functools
 import logging
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit
@@ -18,8 +18,6 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
 
 from functions.core.errors import SendoffError
 from functions.runtime.settings import Common
-
-NAMESPACE = "Sendoff"
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
@@ -67,15 +65,25 @@ def describe(error: BaseException) -> dict[str, Any]:
     return {"error": type(error).__name__, **said, "places": places}
 
 
-def emit_metrics(values: Mapping[str, float], **dimensions: str) -> None:
-    """Write ``values`` as one EMF line with exactly ``dimensions``, so that alarms can name them.
+class Emit(Protocol):
+    """Writes ``values`` as one EMF line with exactly ``dimensions``, so that alarms can name them.
 
     A name that ends in ``Seconds`` has that unit, every other is a count. Nothing to say, no line.
     """
+
+    def __call__(self, values: Mapping[Any, float], **dimensions: str) -> None: ...
+
+
+def emitter_for(settings: Common) -> Emit:
+    """Return what publishes metrics under ``Sendoff/<prefix>``: two installations do not mix."""
+    return functools.partial(_emit, f"Sendoff/{settings.service}")
+
+
+def _emit(namespace: str, values: Mapping[Any, float], **dimensions: str) -> None:
     if not values:
         return
     # An empty service: the environment's would become one more dimension.
-    provider = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, service="")
+    provider = AmazonCloudWatchEMFProvider(namespace=namespace, service="")
     for name, value in dimensions.items():
         provider.add_dimension(name=name, value=value)
     for name, value in values.items():

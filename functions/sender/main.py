@@ -15,7 +15,7 @@ from functions.providers.transport import Transport
 from functions.runtime.credentials import Vault
 from functions.runtime.observability import (
     describe,
-    emit_metrics,
+    emitter_for,
     failing_quietly,
     logger_for,
 )
@@ -27,6 +27,7 @@ from functions.store.connection import Database, connector
 
 settings = load(Settings, os.environ)
 logger = logger_for(settings)
+emit_metrics = emitter_for(settings)
 vault = Vault(os.environ)
 database = Database(
     connector(lambda: vault.database_login(settings), application_name="sendoff-sender")

@@ -98,16 +98,14 @@ def read_key(connection: psycopg.Connection, request: Request) -> Kept:
 
 # A key that is just being taken over is locked by its request, and skipped.
 FORGET_EXPIRED_KEYS = """
-    DELETE FROM idempotency_keys k
-     USING (SELECT organization_id, route, key
-              FROM idempotency_keys
-             WHERE expires_at <= (SELECT coalesce(%(now)s, clock_timestamp()))
-             ORDER BY expires_at
-             LIMIT %(limit)s
-               FOR UPDATE SKIP LOCKED) expired
-     WHERE k.organization_id = expired.organization_id
-       AND k.route = expired.route
-       AND k.key = expired.key
+    DELETE FROM idempotency_keys
+     WHERE ctid = ANY(ARRAY(
+           SELECT ctid
+             FROM idempotency_keys
+            WHERE expires_at <= (SELECT coalesce(%(now)s, clock_timestamp()))
+            ORDER BY expires_at
+            LIMIT %(limit)s
+              FOR UPDATE SKIP LOCKED))
 """
 FORGOTTEN_AT_ONCE = 1000
 

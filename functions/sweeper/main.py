@@ -9,7 +9,7 @@ from typing import Any
 from functions.core.metric import ChannelMetric, PriorityMetric, ServiceMetric
 from functions.providers.choice import KEYED_PROVIDERS
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emit_metrics, failing_quietly, logger_for
+from functions.runtime.observability import emitter_for, failing_quietly, logger_for
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
 from functions.sweeper.settings import Settings
@@ -17,6 +17,7 @@ from functions.sweeper.sweeper import run_sweep
 
 settings = load(Settings, os.environ)
 logger = logger_for(settings)
+emit_metrics = emitter_for(settings)
 vault = Vault(os.environ)
 database = Database(
     connector(lambda: vault.database_login(settings), application_name="sendoff-sweeper")
@@ -41,9 +42,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
             ChannelMetric.DEAD_COUNT: gauge.dead,
         }
         emit_metrics(values | report.swept[gauge.channel], channel=gauge.channel)
-    emit_metrics(
-        {ServiceMetric.SWEEPER_HEARTBEAT: 1, ServiceMetric.EXPIRED_COUNT: report.expired}
-    )
+    emit_metrics({ServiceMetric.SWEEPER_HEARTBEAT: 1, ServiceMetric.EXPIRED_COUNT: report.expired})
     answer = {"expired": report.expired, "swept": report.swept, "forgotten": report.forgotten}
     logger.info("Swept", extra=answer)
     return answer

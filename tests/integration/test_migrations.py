@@ -312,6 +312,16 @@ def test_configure_sets_what_is_named_and_keeps_the_rest(undone: psycopg.Connect
     assert numbers_of(undone, "email") == expected
 
 
+@pytest.mark.parametrize(
+    "channels", [{"email": {"rat": 5}}, {"email": {"paused_at": None}}, {"fax": {"rate": 5}}]
+)
+def test_configure_refuses_a_channel_or_a_column_that_there_is_not(
+    undone: psycopg.Connection, channels: dict[str, dict[str, Any]]
+) -> None:
+    with pytest.raises(MigrationRefused):
+        configure(undone, channels)
+
+
 def test_configure_leaves_the_pause_and_the_bucket_alone(undone: psycopg.Connection) -> None:
     undone.execute("UPDATE channels SET paused_at = now(), tokens = 3")
     before = numbers_of(undone, "email")

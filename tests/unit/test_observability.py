@@ -10,16 +10,17 @@ from aws_lambda_powertools import Logger
 
 from functions.core.errors import Unreadable
 from functions.runtime.observability import (
-    NAMESPACE,
     InvocationFailed,
     describe,
-    emit_metrics,
+    emitter_for,
     failing_quietly,
     logger_for,
 )
 from functions.runtime.settings import Common
 
 SENTINEL = "SENTINEL-8F3A"
+
+emit_metrics = emitter_for(Common(service="second"))
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -39,7 +40,7 @@ def test_a_metric_line_has_exactly_the_dimensions_given(
     emit_metrics({"ReadyCount": 3, "OldestEligibleAgeSeconds": 1.5}, **dimensions)
     (line,) = lines(capsys)
     (directive,) = line["_aws"]["CloudWatchMetrics"]
-    assert directive["Namespace"] == NAMESPACE
+    assert directive["Namespace"] == "Sendoff/second"
     assert directive["Dimensions"] == [list(dimensions)]
     assert directive["Metrics"] == [
         {"Name": "ReadyCount", "Unit": "Count"},
