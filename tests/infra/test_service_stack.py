@@ -103,7 +103,7 @@ def test_the_roles_hold_only_the_rights_of_their_work(aws: Assembly) -> None:
     expected["claim"] |= {"queues"}
     for channel in Channel:
         expected[f"sender-{channel}"] |= {"secrets", "key", "queue"}
-    expected["migrate"] = {"log", "network", "secrets", "key"}
+    expected["migrate"] = {"log", "network", "secrets", "key", "start"}
     assert {name: set(rights(service, name)) for name in FOLDERS} == expected
 
 
@@ -259,6 +259,22 @@ def test_a_deploy_that_changes_a_migration_runs_it(service: Template) -> None:
     assert int(properties["ServiceTimeout"]) > service.functions["sendoff-migrate"]["Timeout"], (
         "the function's own words must reach the operator first"
     )
+
+
+def test_a_deploy_starts_the_loops_when_their_code_changes(aws: Assembly) -> None:
+    service = aws["ServiceStack"]
+    (started,) = service.of_type("Custom::Start").values()
+    properties = started["Properties"]
+    assert service.named(properties["ServiceToken"], "FunctionName") == "sendoff-migrate"
+    names = [service.named(one, "FunctionName") for one in properties["Functions"]]
+    assert names == ["sendoff-claim", "sendoff-sweeper", "sendoff-reconcile"]
+    assert properties["Version"] == [service.functions[name]["Code"]["S3Key"] for name in names], (
+        "another bundle runs it again"
+    )
+    allowed = rights(service, "migrate")["start"]
+    assert allowed["Action"] == "lambda:InvokeFunction"
+    may = {one["Fn::Join"][1][-1].rpartition(":")[2] for one in allowed["Resource"]}
+    assert may == set(names)
 
 
 def test_the_prefix_names_everything(tmp_path_factory: pytest.TempPathFactory) -> None:
