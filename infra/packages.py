@@ -167,3 +167,10 @@ def catalogue(packages: Path) -> Mapping[str, tuple[Path, ...]]:
 
 def _is_of_use(file: Path) -> bool:
     return ".." not in file.parts and file.parts[0] != "bin" and file.name not in _LEFT_OUT
+
+
+if __name__ == "__main__":
+    major, _, minor = sys.argv[1].partition(".")
+    found = python_of((int(major), int(minor)))
+    sys.stdout.write(f"{found}\n" if found else "")
+    sys.exit(0 if found else 1)

@@ -170,10 +170,10 @@ def encoded_bytes(value: Any) -> int:
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def is_too_deep(value: Any) -> bool:
-    """Whether ``value`` nests deeper than MAX_DEPTH; level by level, so depth costs no stack."""
+def is_too_deep(value: Any, *, most: int = MAX_DEPTH) -> bool:
+    """Whether ``value`` nests deeper than ``most``; level by level, so depth costs no stack."""
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(most + 1):
         level = [item for item in level if isinstance(item, dict | list)]
         if not level:
             return False

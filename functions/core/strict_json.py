@@ -8,12 +8,15 @@ in the database (U+0000, half of a surrogate pair, numbers beyond a double) is n
 import json
 import math
 import re
+from itertools import accumulate
 from typing import Any, NoReturn, cast
 
-from functions.core.content import pointer_token
+from functions.core.content import is_too_deep, pointer_token
 from functions.core.errors import Fault, RequestRefused
 
 MAX_FAULTS = 100
+MAX_NESTING = 500
+"""Our own limit: Python's depends on its version, 1000 levels here and 10,000 there."""
 
 
 class MalformedJson(RequestRefused):
@@ -51,13 +54,26 @@ def parse(body: bytes) -> tuple[Any, list[Fault]]:
             f"The body is not JSON (line {error.lineno}, column {error.colno})."
         ) from None
     except RecursionError:
-        raise MalformedJson("The body is nested too deeply.") from None
+        raise MalformedJson(_NESTED) from None
     except ValueError:  # Python reads integers of up to 4300 digits
         raise MalformedJson("A number has too many digits.") from None
+    if _may_be_deep(body) and is_too_deep(value, most=MAX_NESTING):
+        raise MalformedJson(_NESTED)
     # U+0000 and surrogates can only have come from an escape, and escapes are seldom.
     if too_large or _ESCAPED.search(text):
         return value, unencodable(value)
     return value, []
+
+
+_NESTED = "The body is nested too deeply."
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+def _may_be_deep(body: bytes) -> bool:
+    """Whether brackets stand open MAX_NESTING deep, those inside of strings included."""
+    brackets = body.translate(None, _NOT_BRACKETS)
+    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_NESTING
 
 
 _ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")

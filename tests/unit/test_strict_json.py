@@ -23,7 +23,10 @@ from functions.core.strict_json import MAX_FAULTS, MalformedJson, parse
         '"\n"',
         '{"a":1,"a":1}',
         '[{"b":{"a":1,"\\u0061":2}}]',
+        "[" * 600 + "]" * 600,
+        '{"a":' * 600 + "1" + "}" * 600,
         "[" * 5000 + "]" * 5000,
+        "[" * 200_000,
         "9" * 5000,
         "1 2",
         "'a'",
@@ -33,6 +36,14 @@ from functions.core.strict_json import MAX_FAULTS, MalformedJson, parse
 def test_what_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(MalformedJson):
         parse(text.encode())
+
+
+@pytest.mark.parametrize("depth", [1, 100, 400])
+def test_nesting_below_the_limit_and_brackets_in_strings_are_read(depth: int) -> None:
+    nested, faults = parse(b"[" * depth + b"]" * depth)
+    assert nested is not None
+    assert faults == []
+    assert parse(b'["' + b"[{" * 2000 + b'"]') == (["[{" * 2000], [])
 
 
 @pytest.mark.parametrize("body", [b"\xff", b'"\xc3"', b'"\xed\xa0\x80"', b"\xfe\xff\x00{"])
