@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.cli.stack import StateDir, running
+from functions.cli.stack import StateDir, running, state_folder
 from functions.cli.supervise import caller_environment
 from functions.core.errors import SendoffError
 from infra.config import DEFAULT_PREFIX
@@ -133,9 +133,13 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines.")] = False,
     state_dir: StateDir = DEFAULT_FOLDER,
 ) -> None:
-    """Show what the functions logged."""
-    folder, local = running(state_dir)
+    """Show what the functions logged; a process's own log also when the stack has ended."""
+    folder = state_folder(state_dir)
     caller_environment()
+    if folder.holder() is None and name in processes_of(folder):
+        show([ProcessLog(processes_of(folder)[name])])
+        return
+    folder, local = running(state_dir)
     chosen = choose(name, folder=folder, local=local)
     show(chosen)
     if follow:
@@ -150,10 +154,15 @@ def _follow(chosen: Sequence[Log], folder: StateFolder) -> None:
     typer.echo(f"The stack in {folder.path} has ended.", err=True)
 
 
+def processes_of(folder: StateFolder) -> dict[str, Path]:
+    """Return the log files of the stack's processes by name."""
+    return {path.stem: path for path in sorted(folder.logs.glob("*.log"))}
+
+
 def choose(name: str | None, *, folder: StateFolder, local: Local) -> list[Log]:
     """Return the logs that ``name`` means; raise UnknownLog with the names there are."""
     functions = sorted({one.removeprefix(PREFIX) for one in local.functions})
-    processes = {path.stem: path for path in sorted(folder.logs.glob("*.log"))}
+    processes = processes_of(folder)
     wanted = name.removeprefix(PREFIX) if name else None
     if wanted in processes:
         return [ProcessLog(processes[wanted])]

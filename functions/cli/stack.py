@@ -140,8 +140,12 @@ def reset(state_dir: StateDir = DEFAULT_FOLDER) -> None:
     """End the running stack, if there is one, and delete its state: database, keys, logs."""
     folder = state_folder(state_dir)
     stop(folder)
-    folder.delete()
-    typer.echo(f"The state in {folder.path} is deleted.")
+    deleted = folder.delete()
+    typer.echo(
+        f"The state in {folder.path} is deleted."
+        if deleted
+        else f"There is no state of a stack in {folder.path}; nothing was deleted."
+    )
 
 
 def psql(context: typer.Context, state_dir: StateDir = DEFAULT_FOLDER) -> None:

@@ -227,15 +227,16 @@ class StateFolder:
     def keep(self, value: Secrets) -> None:
         _write_privately(self._secrets, asdict(value))
 
-    def delete(self) -> None:
+    def delete(self) -> bool:
         """Delete what a stack left here, and the folder if nothing else is in it.
 
-        Raises FolderInUse. A folder where no stack ever was is left alone.
+        Raises FolderInUse. A folder where no stack ever was is left alone: False.
         """
         if not self._lock.is_file():
-            return
+            return False
         with self.held():
             self._delete()
+        return True
 
     def _delete(self) -> None:
         for path in (self.cluster, self.logs, self.synth, self.temporary, self.bundles):

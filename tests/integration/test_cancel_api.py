@@ -153,6 +153,26 @@ def test_a_batch_cancel_counts_what_it_did(api: Api, owner: psycopg.Connection) 
     ]
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        "in_doubt = 1",
+        "evidence_rank = 1, evidence_at = now(), evidence_key = 'k'",
+        f"{LEASED}, attempt_id = uuidv7()",
+    ],
+)
+def test_a_batch_cancel_leaves_what_may_have_been_accepted(
+    api: Api, owner: psycopg.Connection, state: str
+) -> None:
+    batch = api.post_batch(email("a@example.com"), email("b@example.com")).json
+    kept, gone = (item["id"] for item in batch["notifications"])
+    put(owner, kept, state)
+    reply = api.call("POST", f"/v1/batches/{batch['batch_id']}/cancel")
+    assert reply.json == {"cancelled": 1, "too_late": 1, "already_cancelled": 0}
+    assert api.get(f"/v1/notifications/{kept}").json["status"] != "cancelled"
+    assert api.get(f"/v1/notifications/{gone}").json["status"] == "cancelled"
+
+
 def test_two_batch_cancels_in_opposite_order_do_not_deadlock(
     api: Api, login: Login, owner: psycopg.Connection
 ) -> None:

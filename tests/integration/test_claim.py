@@ -261,6 +261,17 @@ def test_every_organization_has_its_turn_within_as_many_pages_as_it_takes_to_sea
     assert set(served) == set(organizations(250))
 
 
+def test_c6_every_organization_that_fits_a_page_is_in_it_however_many_rows_it_has(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    sixty = organizations(60)  # shares of two would fill the page with the first fifty
+    for organization in sixty:
+        add_notifications(owner, 5, organization_id=organization)
+    page = lease_turn(database, page=100)
+    assert len(page.leased) == 100
+    assert {row.organization_id for row in page.leased} == set(sixty)
+
+
 def test_what_a_page_cannot_share_evenly_goes_round(
     owner: psycopg.Connection, database: Database
 ) -> None:

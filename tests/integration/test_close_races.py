@@ -14,14 +14,13 @@ from functions.core.login import Login
 from functions.core.outcome import Accepted, Outcome, Refused, Rejected, Transient, Unknown
 from functions.core.states import MAX_STARTS
 from functions.store.begin import Opening
-from functions.store.cancel import cancel_notification
 from functions.store.check import check
 from functions.store.connection import Database
 from functions.store.delivery import record_start
 from functions.store.receipt import record
 from functions.store.survey import promote
 from functions.store.sweep import sweep
-from tests.fakes import FIRST_ORGANIZATION, HeldDatabase, Row, add_notifications, moves_of, row_of
+from tests.fakes import HeldDatabase, Row, add_notifications, moves_of, row_of
 from tests.steps import (
     begin_one,
     begun,
@@ -255,15 +254,19 @@ def test_what_a_receipt_proved_before_the_close_stands(
     assert scene.attempt.outcome == outcome.name
 
 
-def test_a_cancelled_row_is_never_brought_back_by_a_close(
-    owner: psycopg.Connection, database: Database
+@pytest.mark.parametrize("ended", ["cancelled", "suppressed"])
+@pytest.mark.parametrize("outcome", [Accepted(reference="m-1"), Transient(), Rejected(code="400")])
+def test_a_row_that_we_ended_is_never_brought_back_by_a_close(
+    owner: psycopg.Connection, database: Database, ended: str, outcome: Outcome
 ) -> None:
     (id,) = add_notifications(owner)
     opening = begun(database)
-    close_one(database, opening, Transient(), again_seconds=None)
-    cancel_notification(database, organization_id=FIRST_ORGANIZATION, notification_id=id)
-    assert close_one(database, opening, Accepted(reference="m-1")) is None
-    assert row_of(owner, id).status == "cancelled"
+    owner.execute(
+        "UPDATE notifications SET status = %s, final_at = now(), lease_until = NULL WHERE id = %s",
+        [ended, id],
+    )
+    close_one(database, opening, outcome, again_seconds=1)
+    assert row_of(owner, id).status == ended
 
 
 def test_a_crash_loop_is_held_after_five_starts_that_never_finished(scene: Scene) -> None:

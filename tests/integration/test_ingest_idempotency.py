@@ -18,7 +18,7 @@ from functions.core.recipient import recipient_hash
 from functions.store.accept import BatchAnswer, NewNotification, accept_batch
 from functions.store.connection import Connect, Database, connector
 from functions.store.idempotency import Request, claim_key, forget_expired_keys
-from tests.api import HASH_KEY, Api, email, start
+from tests.api import HASH_KEY, Api, Reply, email, start
 from tests.fakes import FIRST_ORGANIZATION, SECOND_ORGANIZATION
 
 
@@ -121,6 +121,22 @@ def test_another_organization_with_the_same_key_is_independent(
     assert "idempotent-replayed" not in second.headers
     assert second.json["notifications"][0]["id"] != first.json["notifications"][0]["id"]
     assert stored(owner) == 2
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_two_organizations_with_the_same_key_each_get_their_own_answer_again(
+    api: Api, alone: bool
+) -> None:
+    def post(who: Api) -> Reply:
+        return who.post(email(), key="k") if alone else who.post_batch(email(), key="k")
+
+    other = api.having(organization_id=SECOND_ORGANIZATION)
+    first, others_first = post(api), post(other)
+    others_again, again = post(other), post(api)
+    assert (again.text, others_again.text) == (first.text, others_first.text)
+    assert first.text != others_first.text
+    for reply in (again, others_again):
+        assert (reply.status, reply.headers["idempotent-replayed"]) == (202, "true")
 
 
 def test_a_key_is_the_same_bare_and_quoted_and_below_the_prefix(api: Api) -> None:
