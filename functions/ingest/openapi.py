@@ -10,6 +10,7 @@ from pydantic.json_schema import JsonSchemaMode
 
 from functions.core.problem import CONTENT_TYPE, STATUS_OF_CODE
 from functions.ingest import answers, browse
+from functions.ingest.gateway import CALLBACKS, WEBHOOKS
 from functions.ingest.operations import OPERATIONS, Operation
 from functions.ingest.routes import ROUTES, Route
 from functions.ingest.schemas import CHANNELS, STATUSES
@@ -41,7 +42,8 @@ def openapi_document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": TITLE, "version": VERSION, "description": DESCRIPTION},
         "servers": [{"url": "/"}, {"url": "/api"}],
-        "paths": paths,
+        "paths": {**paths, **CALLBACKS},
+        "webhooks": WEBHOOKS,
         "components": {
             "schemas": shapes.definitions(),
             "securitySchemes": {
