@@ -88,8 +88,19 @@ CREATE TABLE notifications (
     CONSTRAINT notifications_evidence_is_whole CHECK (
         evidence_rank = 0 OR (evidence_at IS NOT NULL AND evidence_key IS NOT NULL)
     ),
+    -- Bounds that no life reaches: a row written by hand must not break the statement it is in.
     CONSTRAINT notifications_counters_are_natural CHECK (
-        lease_number >= 0 AND attempts_spent >= 0 AND in_doubt >= 0 AND starts >= 0 AND max_attempts > 0
+        lease_number BETWEEN 0 AND 1000000000 AND attempts_spent BETWEEN 0 AND 1000000
+        AND in_doubt BETWEEN 0 AND 1000000 AND starts BETWEEN 0 AND 1000000
+        AND checks BETWEEN 0 AND 1000000 AND max_attempts BETWEEN 1 AND 1000000
+    ),
+    CONSTRAINT notifications_times_are_readable CHECK (
+        created_at BETWEEN '0001-01-02Z' AND '9999-12-31T23:59:59Z'
+        AND updated_at BETWEEN '0001-01-02Z' AND '9999-12-31T23:59:59Z'
+        AND available_at BETWEEN '0001-01-02Z' AND '9999-12-31T23:59:59.999999Z'
+        AND eligible_at BETWEEN '0001-01-02Z' AND '9999-12-31T23:59:59.999999Z'
+        AND send_at BETWEEN '0001-01-01Z' AND '9999-12-31T23:59:59.999999Z'
+        AND expires_at BETWEEN '0001-01-01Z' AND '9999-12-31T23:59:59.999999Z'
     ),
     CONSTRAINT notifications_expire_after_they_are_sent CHECK (expires_at > send_at)
 ) WITH (fillfactor = 70);

@@ -37,6 +37,10 @@ CREATE TABLE channels (
         lease_seconds > 0 AND provider_deadline_seconds > 0 AND backoff_base_seconds > 0
         AND backoff_cap_seconds >= backoff_base_seconds AND check_base_seconds > 0
         AND check_cap_seconds >= check_base_seconds AND cutoff_seconds > 0 AND grace_seconds >= 0
+        AND greatest( -- a hundred years: no sum with a time can leave what a time can be
+            lease_seconds, provider_deadline_seconds, backoff_cap_seconds, waiting_limit_seconds,
+            check_cap_seconds, cutoff_seconds, grace_seconds
+        ) <= 3155760000
     ),
     CONSTRAINT channels_max_attempts_is_positive CHECK (max_attempts > 0),
     CONSTRAINT channels_unknown_policy_is_known CHECK (unknown_policy IN ('retry', 'hold'))

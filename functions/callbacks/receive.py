@@ -27,7 +27,7 @@ from functions.core.states import Channel
 from functions.core.strict_json import MalformedJson, parse
 from functions.providers.http import DECLARATION, Report, receipt_of
 from functions.store.connection import Database
-from functions.store.receipt import Recorded, database_clock, record
+from functions.store.receipt import Recorded, channel_of, database_clock, record
 
 MAX_BODY_BYTES = 256 * 1024
 MAX_TEXT_CHARACTERS = 512
@@ -61,17 +61,25 @@ class Receiver:
         signed = authenticate(body, headers=event.get("headers") or {}, secrets=self.secrets())
         signed.check_age(database_clock(self.database))
         report = read_report(body, webhook_id=signed.message_id)
-        receipt = receipt_of(report, raw=body, recipient_hash=self._hash_of(report.recipient))
+        receipt = receipt_of(report, raw=body, recipient_hash=self._hash_of(report))
         return record(self.database, [receipt], provider=DECLARATION.name)
 
-    def _hash_of(self, recipient: str | None) -> bytes | None:
+    def _hash_of(self, report: Report) -> bytes | None:
         """Return the hash of the recipient a report names, as accept would have stored it.
 
-        A report names no channel; but what is an address of one is none of those before it.
+        A report names no channel: it is that of the notification. While that is not known it is the
+        first whose address this could be, which is wrong only for a push token of another's shape.
         """
-        if recipient is None:
+        if (recipient := report.recipient) is None:
             return None
-        for channel in (Channel.WEBHOOK, Channel.SMS, Channel.EMAIL, Channel.PUSH):
+        known = channel_of(
+            self.database,
+            provider=DECLARATION.name,
+            idempotency_key=report.idempotency_key,
+            reference=report.message_id,
+        )
+        likely = (Channel.WEBHOOK, Channel.SMS, Channel.EMAIL, Channel.PUSH)
+        for channel in (known,) if known else likely:
             try:
                 address = normalise(channel, recipient, local_webhook_origin=_origin_of(recipient))
             except InvalidRecipient:

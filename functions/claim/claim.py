@@ -1,9 +1,10 @@
 """One round of the claim: for each channel reserve, lease fair pages, decide, dispatch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from functions.core.errors import Unavailable
 from functions.core.message import LeaseMessage
 from functions.core.policy import Allow, Verdict, decide
 from functions.core.share import WEIGHTS, Shares
@@ -44,6 +45,11 @@ class Round:
         return not any(self.claimed.values()) and self.promoted < PROMOTED_AT_ONCE
 
 
+def _raise(channel: str, error: Exception) -> None:
+    del channel
+    raise error
+
+
 @dataclass(slots=True, kw_only=True)
 class Claimer:
     """What one run of the loop works with; to lose cursors and shares costs turns, no more."""
@@ -51,6 +57,8 @@ class Claimer:
     database: Database
     queues: Queues
     leased_by: str
+    trouble: Callable[[str, Exception], None] = _raise
+    """Is told of a channel that could not be claimed from; the others go on."""
     _cursors: dict[tuple[str, str], UUID] = field(default_factory=dict[tuple[str, str], UUID])
     _shares: dict[str, Shares] = field(default_factory=dict[str, Shares])
 
@@ -66,6 +74,10 @@ class Claimer:
             leased: list[Leased] = []
             try:
                 self._lease(channel, leased)
+            except Unavailable:
+                raise
+            except Exception as error:  # what one channel's rows or numbers do stays with it
+                self.trouble(channel.channel, error)
             finally:  # what is leased goes out, even when the database went away in between
                 undispatched += self._dispatch(channel.channel, leased)
             claimed[channel.channel] = len(leased)

@@ -14,7 +14,7 @@ from functions.claim.loop import run_loop
 from functions.claim.settings import Settings
 from functions.core.metric import ChannelMetric, ServiceMetric
 from functions.runtime.credentials import Vault
-from functions.runtime.observability import emitter_for, failing_quietly, logger_for
+from functions.runtime.observability import describe, emitter_for, failing_quietly, logger_for
 from functions.runtime.queue import Queues, client
 from functions.runtime.settings import load
 from functions.store.connection import Database, connector
@@ -46,10 +46,16 @@ def report(claimed: Counter[str]) -> None:
         emit_metrics({ChannelMetric.CLAIMED_COUNT: count}, channel=channel)
 
 
+def trouble(channel: str, error: Exception) -> None:
+    logger.error("A channel cannot be claimed from", extra={"channel": channel, **describe(error)})
+
+
 @failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     summary = run_loop(
-        Claimer(database=database, queues=queues, leased_by=context.aws_request_id),
+        Claimer(
+            database=database, queues=queues, leased_by=context.aws_request_id, trouble=trouble
+        ),
         seconds=min(
             settings.run_seconds, context.get_remaining_time_in_millis() / 1000 - END_SECONDS
         ),

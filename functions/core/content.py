@@ -16,6 +16,12 @@ from functions.core.errors import Fault, Unreadable
 from functions.core.states import Channel
 
 MAX_SMS_CHARACTERS = 1600
+MAX_TEXT_CHARACTERS = 500_000
+"""Of an email or a push in all: escaped twice over, an answer that shows it stays below the 6 MB
+that a function may answer."""
+
+MAX_NAMED_CHARACTERS = 100
+"""Of a member name in a pointer: an answer names what is wrong, it does not send it back."""
 MAX_WEBHOOK_BYTES = 256 * 1024
 MAX_UNKNOWN = 100
 """Unknown members that are named; an answer shows no more faults."""
@@ -75,6 +81,8 @@ def _read_email(value: Any) -> EmailContent:
     if type(value) is str:
         if not value:
             raise UnreadableContent([_EMPTY])
+        if faults := _length(value):
+            raise UnreadableContent(faults)
         return EmailContent(subject="", text=value, html=None)
     members, faults = _members(value, ("subject", "text", "html"))
     subject, text, html = (_string(members, name, faults) for name in ("subject", "text", "html"))
@@ -83,6 +91,7 @@ def _read_email(value: Any) -> EmailContent:
         faults.append(Fault("/subject", "not_allowed", "A subject is a single line."))
     if not faults and not text and not html:
         faults.append(Fault("", "required", "An email needs a text or an html part."))
+    faults += _length(subject, text, html)
     if faults:
         raise UnreadableContent(faults)
     return EmailContent(subject=subject or "", text=text, html=html)
@@ -103,6 +112,8 @@ def _read_push(value: Any) -> PushContent:
     if type(value) is str:
         if not value:
             raise UnreadableContent([_EMPTY])
+        if faults := _length(value):
+            raise UnreadableContent(faults)
         return PushContent(title=None, body=value, data={})
     members, faults = _members(value, ("title", "body", "data"))
     title, body = (_string(members, name, faults) for name in ("title", "body"))
@@ -111,6 +122,10 @@ def _read_push(value: Any) -> PushContent:
         faults.append(Fault("/data", "wrong_type", "The data of a push is an object."))
     elif is_too_deep(data):
         faults.append(Fault("/data", "not_encodable", _TOO_DEEP))
+    faults += _length(title, body)
+    if not faults and data and encoded_bytes(data) > MAX_WEBHOOK_BYTES:
+        detail = f"The data of a push has at most {MAX_WEBHOOK_BYTES} bytes as JSON."
+        faults.append(Fault("/data", "too_long", detail))
     if not faults and not title and not body and not data:
         faults.append(Fault("", "required", "A push needs a title, a body or data."))
     if faults:
@@ -157,8 +172,16 @@ def _string(members: dict[str, Any], name: str, faults: list[Fault]) -> str | No
     return None
 
 
+def _length(*texts: str | None) -> list[Fault]:
+    if sum(len(text) for text in texts if text) <= MAX_TEXT_CHARACTERS:
+        return []
+    return [Fault("", "too_long", f"It has at most {MAX_TEXT_CHARACTERS} characters in all.")]
+
+
 def pointer_token(name: str) -> str:
-    """Return a member name as it stands in a JSON pointer (RFC 6901)."""
+    """Return a member name as it stands in a JSON pointer (RFC 6901); a very long one is cut."""
+    if len(name) > MAX_NAMED_CHARACTERS:
+        name = name[:MAX_NAMED_CHARACTERS] + "…"
     return name.replace("~", "~0").replace("/", "~1")
 
 

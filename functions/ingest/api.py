@@ -59,6 +59,7 @@ class _Api:
     def handle(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
         """Return the answer to an API Gateway event (HTTP API, payload 2.0)."""
         started = time.monotonic()
+        event = _with_plain_path(event)
         self._line = {"request_id": part(event, "requestContext").get("requestId")}
         answer = self._resolver.resolve(event, context)
         milliseconds = round((time.monotonic() - started) * 1000, 1)
@@ -97,7 +98,7 @@ class _Api:
         event = self._resolver.current_event
         path = event.path
         methods = methods_at(path[len(PREFIX) :] if path.startswith(f"{PREFIX}/") else path)
-        if methods:
+        if methods and event.http_method.upper() not in methods:  # else: an id of no id's form
             allowed = ", ".join(methods)
             return self._problem(
                 Problem(
@@ -134,3 +135,14 @@ class _Api:
             body=problem.body(),
             headers={"Cache-Control": "no-store", **problem.headers},
         )
+
+
+def _with_plain_path(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the event with a path that no route has, if its own holds control characters.
+
+    The resolver's pattern ends in ``$``, which also stands before a last newline.
+    """
+    path = event.get("rawPath")
+    if isinstance(path, str) and not path.isprintable():
+        return {**event, "rawPath": "/"}
+    return event

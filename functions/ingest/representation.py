@@ -58,7 +58,7 @@ def batch_status(batch: Batch) -> dict[str, Any]:
     completed_at = None
     if all(count.status in FINAL | HELD for count in batch.counts):
         status = "completed"
-        completed_at = max(count.settled_at for count in batch.counts)
+        completed_at = max((count.settled_at for count in batch.counts), default=batch.accepted_at)
     elif any(count.claimed for count in batch.counts):
         status = "processing"
     else:

@@ -69,6 +69,7 @@ class HttpProvider:
                 "attempt_id": str(submission.attempt_id),
             },
             ensure_ascii=False,
+            allow_nan=False,
             separators=(",", ":"),
         ).encode()
         headers = {

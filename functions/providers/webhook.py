@@ -51,6 +51,7 @@ class WebhookProvider:
         body = json.dumps(
             {"type": "notification", "timestamp": timestamp, "data": submission.content.data},
             ensure_ascii=False,
+            allow_nan=False,
             separators=(",", ":"),
         ).encode()
         headers = {

@@ -6,6 +6,7 @@ acknowledged; recovery is the lease. Nothing is open across a provider call but 
 committed before it.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,7 +166,7 @@ class Sender:
         due = {
             message.id: loaded[message.id]
             for message in messages
-            if message.id in loaded and _is_leased(loaded[message.id], message.lease_number)
+            if message.id in loaded and self._is_due(loaded[message.id], message.lease_number)
         }
         report.counts[ChannelMetric.STALE_DELIVERY] += len(messages) - len(due)
         calls = self._prepare(due, report)
@@ -178,6 +179,15 @@ class Sender:
             for id, answer in begun.items()
             if answer.send
         ]
+
+    def _is_due(self, delivery: Delivery, lease_number: int) -> bool:
+        """Whether the lease still stands, of our channel: the row decides, not the message. One
+        that does not, as read after it was given, never will."""
+        return (
+            delivery.status == Status.LEASED
+            and delivery.lease_number == lease_number
+            and delivery.channel == self.channel.name
+        )
 
     def _prepare(self, due: Mapping[UUID, Delivery], report: Report) -> dict[UUID, PreparedCall]:
         """Return the call of each notification that one can be made of; hold the others."""
@@ -264,11 +274,6 @@ def _metric_of(outcome: Outcome) -> ChannelMetric:
     return ChannelMetric(f"Attempt{outcome.name.capitalize()}")
 
 
-def _is_leased(delivery: Delivery, lease_number: int) -> bool:
-    """Whether the lease still stands; one that does not, as read after it was given, never will."""
-    return delivery.status == Status.LEASED and delivery.lease_number == lease_number
-
-
 def _submission_of(delivery: Delivery) -> Submission:
     if not delivery.recipient:
         raise Unreadable("The notification has no recipient.")
@@ -278,6 +283,6 @@ def _submission_of(delivery: Delivery) -> Submission:
         idempotency_key=delivery.idempotency_key,
         channel=delivery.channel,
         recipient=delivery.recipient,
-        content=read_content(delivery.channel, delivery.content),
+        content=read_content(delivery.channel, json.loads(delivery.content)),
         created_at=delivery.created_at,
     )

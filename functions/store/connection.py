@@ -6,7 +6,10 @@ key, receipts are deduplicated. So a lost connection is discarded and the work i
 """
 
 import contextlib
-from collections.abc import Callable
+import os
+import socket
+import threading
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import psycopg
@@ -17,6 +20,10 @@ from functions.core.login import Login
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_SECONDS = 3
+STALL_SECONDS = 17.0
+"""Longer than the server's own statement_timeout (15 s), shorter than any function lives with one
+more connect: a server that is frozen keeps its sockets open and enforces nothing."""
+
 TCP_USER_TIMEOUT_MILLISECONDS = 10_000
 
 # Lost or unusable: connection trouble (08), shutdown and crash (57P0x), cannot connect now,
@@ -59,8 +66,9 @@ def connector(login: Callable[[], Login], *, application_name: str) -> Connect:
 class Database:
     """The connection of this environment, opened at first use and kept between invocations."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, *, stall_seconds: float = STALL_SECONDS) -> None:
         self._connect = connect
+        self._stall_seconds = stall_seconds
         self._connection: psycopg.Connection | None = None
 
     def run(self, work: Callable[[psycopg.Connection], T], *, pipelined: bool = False) -> T:
@@ -105,7 +113,8 @@ class Database:
     ) -> T:
         pipeline = connection.pipeline() if pipelined else contextlib.nullcontext()
         try:
-            with pipeline, connection.transaction():
+            watch = _cut_when_stalled(connection, self._stall_seconds)
+            with watch, pipeline, connection.transaction():
                 return work(connection)
         except psycopg.Error as error:
             if is_lost(error):
@@ -127,6 +136,26 @@ class Database:
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
                 connection.close()
+
+
+@contextlib.contextmanager
+def _cut_when_stalled(connection: psycopg.Connection, seconds: float) -> Generator[None]:
+    """Shut the connection's socket down after ``seconds``: whoever waits on it finds it lost."""
+    watchdog = threading.Timer(seconds, _cut, (connection,))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+
+
+def _cut(connection: psycopg.Connection) -> None:
+    with (
+        contextlib.suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(connection.fileno())) as same,
+    ):
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def is_lost(error: psycopg.Error) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -24,7 +23,8 @@ class Delivery:
     status: str
     channel: str
     recipient: str | None
-    content: Any
+    content: str
+    """JSON as text: what one row's content does to its reader shall not touch its neighbours."""
     priority: str
     created_at: datetime
     key_epoch: int
@@ -37,7 +37,8 @@ class Delivery:
 
 
 LOAD = """
-    SELECT id, organization_id, lease_number, status, channel, recipient, content, priority,
+    SELECT id, organization_id, lease_number, status, channel, recipient,
+           content::text AS content, priority,
            created_at, key_epoch, uuidv7() AS token
       FROM notifications
      WHERE id = ANY(%(ids)b::uuid[])

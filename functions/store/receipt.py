@@ -37,6 +37,34 @@ def database_clock(database: Database) -> float:
     return database.run(read)
 
 
+CHANNEL_OF = """
+    SELECT n.channel
+      FROM notifications n
+     WHERE n.id = coalesce(
+           %(named)s::uuid,
+           (SELECT notification_id FROM attempts
+             WHERE provider = %(provider)s AND reference = %(reference)s
+             ORDER BY started_at LIMIT 1))
+"""
+
+
+def channel_of(
+    database: Database, *, provider: str, idempotency_key: str | None, reference: str | None
+) -> str | None:
+    """Return the channel of the notification that a report names, None while it is not known."""
+    parameters = {
+        "named": _notification_of(idempotency_key),
+        "provider": provider,
+        "reference": reference,
+    }
+
+    def read(connection: psycopg.Connection) -> str | None:
+        with connection.cursor(row_factory=scalar_row) as cursor:
+            return cursor.execute(CHANNEL_OF, parameters).fetchone()
+
+    return database.run(read)
+
+
 # Matched by our key first (a uuid, "<id>" or "<id>.<n>"), then by the provider's reference. Sorted,
 # so that two sets in opposite order do not wait for each other.
 STORE = """

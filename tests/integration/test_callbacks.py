@@ -359,6 +359,10 @@ OURS = [
     ("push", "sim-ok-1", "sim-ok-1"),
     ("push", "cX:APA91b" + "x" * 1500, "cX:APA91b" + "x" * 1500),
     ("push", ENDPOINT, ENDPOINT),
+    # A token may look like an address of another channel: the notification's own decides.
+    ("push", "silent@push.example.com", "silent@push.example.com"),
+    ("push", "+15550100077", "+15550100077"),
+    ("push", "https://token.example.com/x", "https://token.example.com/x"),
     ("webhook", "https://hooks.example/a@b?c=d", "https://HOOKS.example:443/a@b?c=d"),
     ("webhook", "http://127.0.0.1:8081/hooks/ok", "http://127.0.0.1:8081/hooks/ok"),
 ]

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import psycopg
 import pytest
+from psycopg import errors
 
 from functions.claim.claim import Claimer
 from functions.core.errors import Unavailable
@@ -13,6 +14,7 @@ from functions.core.message import LeaseMessage
 from functions.core.outcome import Accepted
 from functions.store.begin import Opening
 from functions.store.cancel import cancel_notification
+from functions.store.claim import Page
 from functions.store.connection import Connect, Database, connector
 from functions.store.sweep import sweep
 from tests.fakes import (
@@ -341,3 +343,32 @@ def test_what_was_leased_is_queued_although_the_database_went_away(
     database.close()
     assert sorted(sqs.ids()) == ids
     assert {row_of(owner, id).status for id in ids} == {"leased"}
+
+
+def test_a_channel_that_cannot_be_claimed_from_keeps_no_other_back(
+    owner: psycopg.Connection, login: Login
+) -> None:
+    set_pace(owner)
+    add_notifications(owner, 2)
+    ids = add_notifications(owner, 2, channel="sms")
+    told: list[tuple[str, str]] = []
+    sqs = FakeSqs()
+
+    class Broken(Database):
+        def run(self, work: Callable[[psycopg.Connection], T], *, pipelined: bool = False) -> T:
+            value = super().run(work, pipelined=pipelined)
+            if isinstance(value, Page) and any(row.channel == "email" for row in value.leased):
+                raise errors.NumericValueOutOfRange
+            return value
+
+    database = Broken(connector(lambda: login, application_name="broken"))
+    claimer = Claimer(
+        database=database,
+        queues=queues_of(sqs),
+        leased_by="run-1",
+        trouble=lambda channel, error: told.append((channel, type(error).__name__)),
+    )
+    assert claimer.round().claimed["sms"] == 2
+    database.close()
+    assert sorted(sqs.ids("sms")) == ids
+    assert told == [("email", "NumericValueOutOfRange")]

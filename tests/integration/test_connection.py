@@ -1,6 +1,8 @@
 """One connection per environment: lost, refused, read-only, slow; and what may have been done."""
 
 import dataclasses
+import os
+import signal
 from collections.abc import Callable, Generator
 
 import psycopg
@@ -61,6 +63,42 @@ def terminate(owner: psycopg.Connection, backend: int) -> None:
 
 def test_a_connection_is_opened_at_first_use_and_kept(database: Database) -> None:
     assert backend_of(database) == backend_of(database)
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_a_server_process_that_is_frozen_is_given_up(
+    login: Login, work_once: Callable[[psycopg.Connection], None], pipelined: bool
+) -> None:
+    connect = connector(lambda: login, application_name="frozen")
+    database = Database(connect, stall_seconds=0.3)
+    frozen = backend_of(database)
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        database.run(work_once, pipelined=pipelined)  # on another connection, after the cut
+        assert backend_of(database) != frozen
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+        database.close()
+
+
+def test_a_server_that_stays_frozen_is_unavailable(
+    login: Login, work_once: Callable[[psycopg.Connection], None]
+) -> None:
+    backends: list[int] = []
+
+    def connect() -> psycopg.Connection:
+        connection = connector(lambda: login, application_name="frozen")()
+        backends.append(connection.info.backend_pid)
+        os.kill(backends[-1], signal.SIGSTOP)
+        return connection
+
+    try:
+        with pytest.raises(Unavailable):
+            Database(connect, stall_seconds=0.3).run(work_once)
+        assert len(backends) == 2
+    finally:
+        for backend in backends:
+            os.kill(backend, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("pipelined", [False, True])

@@ -141,9 +141,19 @@ def test_what_no_route_serves_is_not_found(api: Api) -> None:
                 assert (reply.status, reply.code) == (404, "not_found"), path
 
 
+@pytest.mark.parametrize("id", ["\x00", "\U0001f600", 'a"b', "{id}\n", "{id}\r", "{id} "])
+def test_a3_an_id_of_no_ids_form_is_not_found(api: Api, id: str) -> None:
+    known = api.post(email()).json["id"]
+    for path in ("/v1/notifications/", "/v1/batches/"):
+        reply = api.get(path + id.replace("{id}", known))
+        assert (reply.status, reply.code) == (404, "not_found")
+
+
 def test_another_method_is_answered_405_with_those_that_are_known(api: Api) -> None:
     for prefix in ("", "/api"):
         caller = api.having(prefix=prefix)
+        callback = caller.call("GET", "/v1/callbacks/http")
+        assert (callback.status, callback.headers["allow"]) == (405, "POST")
         reply = caller.call("DELETE", "/v1/notifications")
         assert (reply.status, reply.code) == (405, "method_not_allowed")
         assert reply.headers["allow"] == "GET, POST"

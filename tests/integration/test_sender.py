@@ -1,5 +1,6 @@
 """A set of queue records is delivered: what is sent, what is held, what is left, what is told."""
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +53,13 @@ class FakeProvider:
             raise ZeroDivisionError
         self.sent.append(call.url)
         return Accepted(reference=call.url)
+
+
+class PreparingProvider(FakeProvider):
+    """Makes a webhook's real request of everything, and accepts it."""
+
+    def prepare(self, submission: Submission) -> PreparedCall:
+        return WebhookProvider(transport=Transport()).prepare(submission)
 
 
 def test_ten_records_are_ten_requests_and_all_are_acknowledged(
@@ -258,6 +266,37 @@ def test_unreadable_content_is_held_and_fifty_good_rows_go(
         assert (row.status, row.reason, row.attempts_spent) == ("dead", "unreadable", 0)
         assert moves_of(owner, id) == [("sender", "leased", "dead", "unreadable")]
     assert {row_of(owner, id).status for id in good} == {"submitted"}
+
+
+@pytest.mark.parametrize(
+    "content", ['{"a":' * 2000 + "1" + "}" * 2000, "1e5000", "1" + "0" * 400 + ".5"]
+)
+def test_content_that_no_reader_of_ours_reads_harms_its_own_row_alone(
+    owner: psycopg.Connection, database: Database, content: str
+) -> None:
+    hook = {"channel": "webhook", "recipient": "https://hooks.example.com/x"}
+    (bad,) = add_notifications(owner, **hook)
+    owner.execute("UPDATE notifications SET content = %s::jsonb WHERE id = %s", [content, bad])
+    good = add_notifications(owner, 9, **hook)
+    with sender(database, PreparingProvider(), channel="webhook") as one:
+        report = one.deliver(records_of(lease(database, channel="webhook")))
+    assert report.failed == []
+    ended = "SELECT status, reason FROM notifications WHERE id = %s"
+    assert owner.execute(ended, [bad]).fetchone() == ("dead", "unreadable")
+    assert {row_of(owner, id).attempts_spent for id in good} == {1}
+
+
+def test_a_message_on_the_queue_of_another_channel_is_stale(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    (id,) = add_notifications(owner, channel="sms", recipient="+15550100000")
+    (leased,) = lease(database, channel="sms")
+    forged = dataclasses.replace(leased, channel="email")
+    provider = FakeProvider()
+    with sender(database, provider, channel="email") as one:
+        report = one.deliver(records_of([forged]))
+    assert (report.failed, report.counts["StaleDelivery"], provider.sent) == ([], 1, [])
+    assert (row_of(owner, id).status, row_of(owner, id).attempts_spent) == ("leased", 0)
 
 
 def test_a_provider_that_raises_harms_only_the_row_it_raises_for(
