@@ -472,3 +472,13 @@ def test_two_organizations_never_see_each_other(api: Api) -> None:
         absent = f"{path.rpartition('/')[0]}/{UUID(int=5)}"
         assert other.get(path).text == other.get(absent).text
     assert api.get(f"/v1/notifications/{my_id}").json["status"] == "pending"
+
+
+def test_a_batch_whose_notifications_are_gone_can_still_be_read(
+    api: Api, owner: psycopg.Connection
+) -> None:
+    batch = api.post_batch(email()).json
+    owner.execute("DELETE FROM notifications")
+    found = api.get(f"/v1/batches/{batch['batch_id']}")
+    assert found.status == 200
+    assert (found.json["status"], found.json["counts"]) == ("completed", {})

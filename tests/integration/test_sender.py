@@ -274,10 +274,10 @@ def test_unreadable_content_is_held_and_fifty_good_rows_go(
 def test_content_that_no_reader_of_ours_reads_harms_its_own_row_alone(
     owner: psycopg.Connection, database: Database, content: str
 ) -> None:
-    hook = {"channel": "webhook", "recipient": "https://hooks.example.com/x"}
-    (bad,) = add_notifications(owner, **hook)
+    hook = "https://hooks.example.com/x"
+    (bad,) = add_notifications(owner, channel="webhook", recipient=hook)
     owner.execute("UPDATE notifications SET content = %s::jsonb WHERE id = %s", [content, bad])
-    good = add_notifications(owner, 9, **hook)
+    good = add_notifications(owner, 9, channel="webhook", recipient=hook)
     with sender(database, PreparingProvider(), channel="webhook") as one:
         report = one.deliver(records_of(lease(database, channel="webhook")))
     assert report.failed == []

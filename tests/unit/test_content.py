@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from functions.core.content import (
     MAX_DEPTH,
+    MAX_TEXT_CHARACTERS,
+    MAX_WEBHOOK_BYTES,
     Content,
     EmailContent,
     PushContent,
@@ -111,3 +113,26 @@ def test_depth_is_counted_in_containers() -> None:
 
 def test_a_member_name_is_escaped_as_a_pointer_wants_it() -> None:
     assert pointer_token("a/b~c") == "a~1b~0c"
+
+
+@pytest.mark.parametrize(
+    ("channel", "value"),
+    [
+        ("email", "x" * (MAX_TEXT_CHARACTERS + 1)),
+        ("email", {"text": "x" * MAX_TEXT_CHARACTERS, "html": "y"}),
+        ("push", "x" * (MAX_TEXT_CHARACTERS + 1)),
+        ("push", {"body": "x", "data": {"k": "x" * MAX_WEBHOOK_BYTES}}),
+    ],
+)
+def test_what_an_answer_could_not_show_is_too_long(channel: str, value: Any) -> None:
+    with pytest.raises(UnreadableContent) as caught:
+        read_content(channel, value)
+    assert [fault.code for fault in caught.value.faults] == ["too_long"]
+
+
+def test_a_very_long_member_name_is_named_by_its_beginning() -> None:
+    with pytest.raises(UnreadableContent) as caught:
+        read_content("email", {"text": "x", "~" * 4_000_000: 1})
+    (fault,) = caught.value.faults
+    assert fault.code == "unknown_field"
+    assert len(fault.pointer) < 300
