@@ -58,9 +58,10 @@ class Claimer:
     queues: Queues
     leased_by: str
     trouble: Callable[[str, Exception], None] = _raise
-    """Is told of a channel that could not be claimed from; the others go on."""
+    """Is told, once a run, of a channel that could not be claimed from; the others go on."""
     _cursors: dict[tuple[str, str], UUID] = field(default_factory=dict[tuple[str, str], UUID])
     _shares: dict[str, Shares] = field(default_factory=dict[str, Shares])
+    _troubled: set[str] = field(default_factory=set[str])
 
     def round(self) -> Round:
         """Promote what became due, then claim what each channel's budget allows."""
@@ -77,7 +78,9 @@ class Claimer:
             except Unavailable:
                 raise
             except Exception as error:  # what one channel's rows or numbers do stays with it
-                self.trouble(channel.channel, error)
+                if channel.channel not in self._troubled:
+                    self._troubled.add(channel.channel)
+                    self.trouble(channel.channel, error)
             finally:  # what is leased goes out, even when the database went away in between
                 undispatched += self._dispatch(channel.channel, leased)
             claimed[channel.channel] = len(leased)

@@ -265,8 +265,3 @@ def _write_privately(path: Path, value: dict[str, Any]) -> None:
         json.dump(value, file, indent=2)
         file.write("\n")
     fresh.replace(path)
-
-
-def as_mapping(local: Local) -> dict[str, Any]:
-    """Return ``local`` as other programs read it."""
-    return asdict(local)
