@@ -173,6 +173,7 @@ FUNCTIONS: Mapping[str, FunctionNumbers] = {
     "reconcile": FunctionNumbers(timeout_seconds=50, memory_megabytes=512, reserved_concurrency=2),
     "sweeper": FunctionNumbers(timeout_seconds=50, memory_megabytes=512, reserved_concurrency=2),
     "migrate": FunctionNumbers(timeout_seconds=600, memory_megabytes=512, reserved_concurrency=2),
+    "console": FunctionNumbers(timeout_seconds=30, memory_megabytes=512, reserved_concurrency=2),
 }
 
 AWS = Numbers(

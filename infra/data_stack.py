@@ -20,7 +20,15 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.config import Numbers
-from infra.surroundings import OWNER_ROLE, SERVICE_ROLE, Login, Network, Secrets, Surroundings
+from infra.surroundings import (
+    OPERATOR_ROLE,
+    OWNER_ROLE,
+    SERVICE_ROLE,
+    Login,
+    Network,
+    Secrets,
+    Surroundings,
+)
 
 DATABASE = "sendoff"
 PORT = 5432
@@ -188,7 +196,8 @@ class DataStack(Stack):
             host=instance.db_instance_endpoint_address,
             port=str(PORT),
             name=DATABASE,
-            service=Login(user=SERVICE_ROLE, auth="iam"),
+            service=self._login(SERVICE_ROLE),
+            operator=self._login(OPERATOR_ROLE),
             owner=Login(user=OWNER_ROLE, auth="secret", secret_arn=owner.secret_arn),
             secrets=Secrets(
                 hash=self.hash_secret.secret_arn,
@@ -197,8 +206,13 @@ class DataStack(Stack):
             ),
             network=Network(vpc=self.vpc, security_group=self.function_group),
             key_arn=self.key.key_arn,
-            connect_arn=(
-                f"arn:{Aws.PARTITION}:rds-db:{Aws.REGION}:{Aws.ACCOUNT_ID}:dbuser:"
-                f"{instance.instance_resource_id}/{SERVICE_ROLE}"
-            ),
+        )
+
+    def _login(self, role: str) -> Login:
+        """Return the log-in as ``role`` by token, with the right to exactly that."""
+        users = f"arn:{Aws.PARTITION}:rds-db:{Aws.REGION}:{Aws.ACCOUNT_ID}:dbuser"
+        return Login(
+            user=role,
+            auth="iam",
+            connect_arn=f"{users}:{self.instance.instance_resource_id}/{role}",
         )

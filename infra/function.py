@@ -180,9 +180,9 @@ def _reach_database(surroundings: Surroundings, login: Login) -> dict[str, iam.P
     rights: dict[str, iam.PolicyStatement] = {}
     if surroundings.network:
         rights["network"] = iam.PolicyStatement(actions=list(NETWORK_ACTIONS), resources=["*"])
-    if surroundings.connect_arn and login.auth == "iam":
+    if login.connect_arn:
         rights["database"] = iam.PolicyStatement(
-            actions=["rds-db:connect"], resources=[surroundings.connect_arn]
+            actions=["rds-db:connect"], resources=[login.connect_arn]
         )
     return rights
 

@@ -13,6 +13,7 @@ from functions.core.states import Channel
 from infra.api import NotificationApi
 from infra.channel import ChannelQueue, ChannelSender
 from infra.config import Numbers
+from infra.console import OperatorConsole
 from infra.function import Blueprint, Definition, Rights, ServiceFunction
 from infra.migration import Migration
 from infra.schedule import Schedule
@@ -93,6 +94,7 @@ class ServiceStack(Stack):
         queues = self._channels()
         loops = self._loops(queues)
         self._api()
+        self._console(queues)
         Start(self, migration=self._migration, loops=loops)
 
     def _function(
@@ -154,7 +156,13 @@ class ServiceStack(Stack):
             },
         )
         sweeper = self._function("sweeper", "Takes back lapsed leases and publishes the gauges.")
-        reconcile = self._function("reconcile", "Settles what nobody confirmed in time.")
+        gateway = self._blueprint.surroundings.secrets.gateway
+        reconcile = self._function(
+            "reconcile",
+            "Asks providers that can be asked, and settles what nobody confirmed in time.",
+            environment={"GATEWAY_SECRET_ARN": gateway},
+            secret_arns=(gateway,),
+        )
         loops = dict(zip(SCHEDULED, (claim, sweeper, reconcile), strict=True))
         for function in loops.values():
             schedule = Schedule(
@@ -194,3 +202,13 @@ class ServiceStack(Stack):
         )
         CfnOutput(self, "ApiId", value=api.api.api_id, description="Id of the HTTP API")
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint, description="Base of /v1")
+
+    def _console(self, queues: dict[Channel, ChannelQueue]) -> None:
+        console = OperatorConsole(self, "Console", blueprint=self._blueprint, queues=queues)
+        console.console.function.node.add_dependency(self._migration.done)
+        CfnOutput(
+            self,
+            "OperatorPolicyArn",
+            value=console.policy.managed_policy_arn,
+            description="Lets people invoke the console",
+        )

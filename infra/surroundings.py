@@ -12,17 +12,21 @@ from aws_cdk import aws_ec2 as ec2
 SERVICE_ROLE = "sendoff_service"
 """The PostgreSQL role of the functions, made by the migrations."""
 
+OPERATOR_ROLE = "sendoff_operator"
+"""The PostgreSQL role of ``console``, made by the migrations: it also writes what operators do."""
+
 OWNER_ROLE = "sendoff_owner"
 """The PostgreSQL role that owns the schema; only ``migrate`` logs in as it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How a function logs in to the database."""
+    """How a function logs in to the database; ``connect_arn`` is the right to, by a token."""
 
     user: str
     auth: str
     secret_arn: str = ""
+    connect_arn: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +54,11 @@ class Surroundings:
     port: str
     name: str
     service: Login
+    operator: Login
     owner: Login
     secrets: Secrets
     network: Network | None = None
     key_arn: str | None = None
-    connect_arn: str | None = None
 
 
 def from_parameters(stack: Stack) -> Surroundings:
@@ -78,6 +82,9 @@ def from_parameters(stack: Stack) -> Surroundings:
         name=parameter("DatabaseName", "PostgreSQL database", "sendoff"),
         service=Login(
             user=parameter("DatabaseUser", "Role of the functions", SERVICE_ROLE), auth=auth
+        ),
+        operator=Login(
+            user=parameter("OperatorDatabaseUser", "Role of the console", OPERATOR_ROLE), auth=auth
         ),
         owner=Login(
             user=parameter("MigrateDatabaseUser", "Role that owns the schema", "postgres"),

@@ -39,6 +39,10 @@ def sender_environment(login: Login, manager: SecretsManager, **more: str) -> di
     )
 
 
+def reconcile_environment(login: Login, manager: SecretsManager) -> dict[str, str]:
+    return environment_of(login, **manager.environment, GATEWAY_SECRET_ARN=GATEWAY_ARN)
+
+
 def callbacks_environment(login: Login, manager: SecretsManager) -> dict[str, str]:
     return environment_of(
         login,

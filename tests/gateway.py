@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from functions.providers.http import GatewayCredentials, HttpProvider
+from functions.core.login import GatewayCredentials
+from functions.providers.http import HttpProvider
 from functions.providers.transport import Transport
 from tests.wire import Peer, Received, Wire, peer
 

@@ -15,6 +15,7 @@ import psycopg
 from functions.core.errors import Unavailable
 from functions.core.message import LeaseMessage
 from functions.core.states import Channel
+from functions.providers.choice import DECLARATIONS
 from functions.providers.provider import Provider
 from functions.sender.deliver import Record, Sender, read_records
 from functions.store.claim import Leased
@@ -73,6 +74,7 @@ def sender(
             database=database,
             provider=provider,
             channel=channel_of(database, channel),
+            declarations=DECLARATIONS,
             threads=threads,
             ends_at=time.monotonic() + seconds,
             sleep=sleep,

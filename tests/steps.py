@@ -1,7 +1,7 @@
 """The steps of a notification as tests take them: connect, wait for a lock, lease, begin, close."""
 
 import dataclasses
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -10,8 +10,10 @@ from uuid import UUID, uuid4
 
 import psycopg
 
+from functions.core.declaration import Declaration
 from functions.core.login import Login
 from functions.core.outcome import Outcome
+from functions.providers.choice import DECLARATIONS
 from functions.store.begin import Begun, Opening, begin
 from functions.store.channel import ChannelRow, read_channels
 from functions.store.claim import NO_ORGANIZATION, Leased, Page, lease_page
@@ -161,6 +163,31 @@ def opening_of(leased: Leased) -> Opening:
     return Opening(id=leased.id, lease_number=leased.lease_number, token=uuid4())
 
 
+def declaration_of(name: str) -> Declaration:
+    """Return what the provider ``name`` promises; one that there is not promises nothing."""
+    known = {declaration.name: declaration for declaration in DECLARATIONS}
+    return known.get(name) or Declaration(name=name, keyed=False, receipts=True)
+
+
+def begin_all(
+    database: Database,
+    openings: Sequence[Opening],
+    *,
+    provider: str = "http",
+    remaining_seconds: float = REMAINING_SECONDS,
+    now: datetime | None = None,
+) -> dict[UUID, Begun]:
+    """Open an attempt each, to be made with ``provider``."""
+    return begin(
+        database,
+        openings,
+        declaration=declaration_of(provider),
+        declarations=DECLARATIONS,
+        remaining_seconds=remaining_seconds,
+        now=now,
+    )
+
+
 def begin_one(
     database: Database,
     opening: Opening,
@@ -170,7 +197,7 @@ def begin_one(
     now: datetime | None = None,
 ) -> Begun:
     """Open one attempt."""
-    answers = begin(
+    answers = begin_all(
         database, [opening], provider=provider, remaining_seconds=remaining_seconds, now=now
     )
     return answers[opening.id]
@@ -209,7 +236,8 @@ def close_one(
         again_seconds=again_seconds,
     )
     channel = channel_of(database)
-    answers = close(database, [closing], channel=channel, keyed=keyed, now=now)
+    declaration = declaration_of("http" if keyed else "http_keyless")
+    answers = close(database, [closing], channel=channel, declaration=declaration, now=now)
     return answers[opening.id].status
 
 

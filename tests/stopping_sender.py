@@ -14,9 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from functions.core.login import Login
+from functions.core.login import GatewayCredentials, Login
 from functions.core.outcome import Outcome
-from functions.providers.http import DECLARATION, GatewayCredentials, HttpProvider
+from functions.providers.choice import DECLARATIONS
+from functions.providers.http import DECLARATION, HttpProvider
 from functions.providers.provider import Declaration, PreparedCall, Submission
 from functions.providers.transport import Transport
 from functions.sender.deliver import Record, Sender
@@ -63,6 +64,7 @@ def main() -> None:
             database=database,
             provider=Stopping(provider),
             channel=channel,
+            declarations=DECLARATIONS,
             threads=threads,
             ends_at=ends_at,
         ).deliver([Record(message_id="message", body=told["body"], received=1)])

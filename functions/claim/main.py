@@ -62,6 +62,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         idle_seconds=settings.idle_seconds,
         report=report,
     )
-    answer = dataclasses.asdict(summary)
+    # As a plain dict: asdict makes a Counter anew by counting its pairs.
+    answer = dataclasses.asdict(summary) | {"claimed": dict(summary.claimed)}
     logger.info("Claimed", extra=answer)
     return answer

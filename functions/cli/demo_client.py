@@ -1,7 +1,7 @@
 """What the demo asks of the API and of the simulator, patient with a stack that is being repaired.
 
 A lost connection, a 5xx, and an answer that is not the API's own (the emulator's, while it is
-deployed to again) are asked again until the deadline. Posting again is safe: the key is the same.
+deployed to again) are asked again until the time is up. Posting again is safe: the key is the same.
 """
 
 import time
@@ -38,11 +38,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A running stack, seen from outside; ``deadline`` is by the monotonic clock."""
+    """A running stack, seen from outside."""
 
     local: Local
     http: urllib3.PoolManager
-    deadline: float
+    is_over: Callable[[], bool]
+    """Whether the time is up."""
     when_lost: Callable[[str], None]
     """Told in a few words each time an answer is missing."""
 
@@ -70,6 +71,10 @@ class Stack:
         """Yield the notifications of a batch as the list shows them."""
         return self._pages("/v1/notifications", {"batch_id": batch_id})
 
+    def notification(self, id: str) -> dict[str, Any]:
+        """Return one notification with its attempts and its story."""
+        return self._api("GET", f"/v1/notifications/{id}")
+
     def active_suppressions(self) -> Iterator[dict[str, Any]]:
         return self._pages("/v1/suppressions", {"active": "true"})
 
@@ -84,6 +89,11 @@ class Stack:
         """Return the simulator's effects since a moment."""
         query = urlencode({"since": since.isoformat()})
         return self._ask("GET", f"{self.local.simulator_url}/ledger?{query}").json()["effects"]
+
+    def pending_reports(self) -> int:
+        """Return how many of the simulator's callbacks the API has not taken yet."""
+        activity = self._ask("GET", f"{self.local.simulator_url}/activity").json()
+        return activity["callbacks"]["pending"]
 
     def _pages(self, path: str, parameters: dict[str, str]) -> Iterator[dict[str, Any]]:
         cursor: str | None = None
@@ -127,7 +137,7 @@ class Stack:
                 if answer.status < 400 or _is_ours(answer):
                     return answer
                 lost = f"HTTP {answer.status}"
-            if time.monotonic() > self.deadline:
+            if self.is_over():
                 raise DemoFailed(f"{method} {url} got no answer: {lost}.")
             self.when_lost(lost)
             time.sleep(RETRY_SECONDS)

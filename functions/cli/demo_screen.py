@@ -6,12 +6,14 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
+from functions.cli.chaos_record import Kill, tally
 from functions.cli.demo_expectation import Expectation
 from functions.cli.demo_verdict import Seen
 from functions.core.states import FINAL, HELD, Status
@@ -134,7 +136,6 @@ _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
 def _cells(expected: Expectation, group: Sequence[Seen]) -> tuple[str, ...]:
     """Return the cells of a row from the third on."""
     ends = Counter(_end(one.status, is_suppressed=one.is_suppressed) for one in group)
-    is_right = not any(one.faults for one in group)
     return (
         str(len(group)),
         _end(expected.status, is_suppressed=expected.is_suppressed),
@@ -143,8 +144,14 @@ def _cells(expected: Expectation, group: Sequence[Seen]) -> tuple[str, ...]:
         ),
         str(expected.effects * len(group)),
         str(sum(one.effects for one in group)),
-        "[green]ok[/green]" if is_right else "[red]no[/red]",
+        _mark(group),
     )
+
+
+def _mark(group: Sequence[Seen]) -> str:
+    if any(one.faults for one in group):
+        return "[red]no[/red]"
+    return "[yellow]chaos[/yellow]" if any(one.excuse for one in group) else "[green]ok[/green]"
 
 
 def _end(status: str, *, is_suppressed: bool) -> str:
@@ -168,7 +175,7 @@ def show_offenders(console: Console, seen: Sequence[Seen]) -> None:
 
 def summary(seen: Sequence[Seen], *, accepted_at: datetime) -> str:
     """Return how many are right, and the seconds from accept to the last final state."""
-    right = sum(not one.faults for one in seen)
+    right = sum(not one.faults and not one.excuse for one in seen)
     effects = sum(one.effects for one in seen)
     expected = sum(one.item.expected.effects for one in seen)
     lines = [f"{right} of {len(seen)} as expected; {effects} effects, {expected} expected."]
@@ -185,3 +192,17 @@ def summary(seen: Sequence[Seen], *, accepted_at: datetime) -> str:
 def _seconds(seen: Sequence[Seen], accepted_at: datetime) -> float | None:
     ends = [one.ended_at for one in seen if one.ended_at is not None and one.status in _ENDED]
     return (max(ends) - accepted_at).total_seconds() if ends else None
+
+
+def under_chaos(seen: Sequence[Seen], killed: Sequence[Kill], *, log: Path) -> str:
+    """Return what was killed meanwhile, what that excuses, and whether all is complete."""
+    first, last = killed[0].at.astimezone(), killed[-1].at.astimezone()
+    lines = [
+        f"Chaos ran beside it: {len(killed)} kills from {first:%H:%M:%S} to {last:%H:%M:%S} "
+        f"({tally(killed)}), on record in {log}."
+    ]
+    excuses = Counter(f"dead, {one.reason}: {one.excuse}" for one in seen if one.excuse)
+    lines += [f"{number} more right by the kills: {words}." for words, number in excuses.items()]
+    if not any(one.faults for one in seen):
+        lines.append("Complete all the same: nothing lost, nothing doubled.")
+    return "\n".join(lines)

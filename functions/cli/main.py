@@ -5,8 +5,26 @@ from typing import Any
 
 import typer
 
-from functions.cli import demo, logs, stack
+from functions.cli import (
+    chaos,
+    dead,
+    demo,
+    dlq,
+    explain,
+    logs,
+    receipts,
+    recover,
+    stack,
+    tenants,
+    uncertain,
+)
 from functions.core.errors import SendoffError
+
+OPERATE = "Operate, here or on AWS by --profile"
+STATUSES = (
+    "Exit statuses of these: 0 done, or nothing to do; 1 something waits for a person; 2 usage; "
+    "3 refused; 4 unreachable."
+)
 
 
 class Commands(typer.Typer):
@@ -25,14 +43,24 @@ app = Commands(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Notifications by email, SMS, push and webhook, with evidence of every attempt.",
+    epilog=STATUSES,
 )
 app.command()(stack.up)
 app.command()(stack.down)
 app.command()(demo.demo)
+app.command()(chaos.chaos)
 app.command()(logs.logs)
 app.command(context_settings=stack.PASSED_ON)(stack.psql)
 app.command()(stack.flush)
 app.command()(stack.reset)
+app.command(rich_help_panel=OPERATE)(explain.explain)
+app.add_typer(dead.app, name="dead", rich_help_panel=OPERATE)
+app.add_typer(uncertain.app, name="uncertain", rich_help_panel=OPERATE)
+app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATE)
+app.add_typer(receipts.app, name="receipts", rich_help_panel=OPERATE)
+app.add_typer(tenants.tenant_app, name="tenant", rich_help_panel=OPERATE)
+app.add_typer(tenants.keys_app, name="keys", rich_help_panel=OPERATE)
+app.command(rich_help_panel=OPERATE)(recover.recover)
 app.command("supervise", hidden=True)(stack.supervise_command)
 
 

@@ -4,12 +4,21 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
+from enum import StrEnum
 from uuid import UUID
 
 PREFIX = "sk"
 SECRET_BYTES = 32
 MAX_LENGTH = 512
 """Longer than any key of ours; whatever exceeds it is refused before it is looked at."""
+
+
+class Scope(StrEnum):
+    """What a key may do; ``admin`` includes both others."""
+
+    SEND = "send"
+    READ = "read"
+    ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ rank  evidence                                                        status
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
+from uuid import UUID
 
 from functions.core.states import Status
 
@@ -34,12 +35,28 @@ STATUS_OF_RANK: dict[Rank, Status] = {
 }
 
 
+_WORST_FIRST = (
+    Rank.HARD_FAILURE,
+    Rank.SOFT_FAILURE,
+    Rank.NONE,
+    Rank.ACCEPTED,
+    Rank.DELIVERED,
+)
+
+
+def badness(rank: Rank) -> int:
+    """Return how bad a part's end is, 0 the worst: one report about several parts or recipients
+    proves what its worst part proves, and a delivery only when all of them were delivered."""
+    return _WORST_FIRST.index(rank)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """A provider's later report, as parsed; ``raw`` keeps the bytes received.
 
-    Correlation is by our key first, then by the provider's reference. ``recipient_hash`` is None
-    when the report names nobody; one that names somebody else is kept and changes nothing.
+    Correlation is by the attempt first, then by our key, then by the provider's reference.
+    ``recipient_hash`` is None when the report names nobody; one that names somebody else is kept
+    and changes nothing.
     """
 
     provider: str
@@ -48,6 +65,8 @@ class Receipt:
     rank: Rank
     occurred_at: datetime | None
     idempotency_key: str | None = None
+    attempt_id: UUID | None = None
+    """The attempt it is about, where the provider tells; our key may name it too."""
     reference: str | None = None
     recipient_hash: bytes | None = None
     reason: str | None = None
@@ -56,3 +75,30 @@ class Receipt:
     address_at_fault: bool = False
     """The address itself is to blame (hard bounce, complaint): suppress it."""
     raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReceipt:
+    """A receipt as it was kept, to be read again by the rules of today."""
+
+    id: UUID
+    provider: str
+    event_key: str
+    raw: bytes
+    received_at: datetime
+    channel: str | None
+    """Of the notification it is about, None while that is not known."""
+
+
+def named_by(idempotency_key: str | None) -> tuple[UUID | None, UUID | None]:
+    """Return the notification and the attempt that a key of ours names: ``<notification>``,
+    ``<notification>.<epoch>`` or ``<notification>.<attempt>``; None for what it does not."""
+    notification, _, attempt = (idempotency_key or "").partition(".")
+    return _uuid(notification), _uuid(attempt)
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

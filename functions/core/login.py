@@ -1,4 +1,4 @@
-"""Where the database is and who logs in: what runtime knows and the store needs."""
+"""How we prove who we are, to the database and to a gateway: runtime knows, others need it."""
 
 from dataclasses import dataclass, field
 
@@ -13,3 +13,11 @@ class Login:
     user: str
     tls: bool
     password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayCredentials:
+    """How we prove who we are: Standard Webhooks ``secrets``, and a bearer ``token`` or ""."""
+
+    secrets: tuple[str, ...] = field(repr=False)
+    token: str = field(default="", repr=False)

@@ -23,6 +23,8 @@ class ServiceMetric(StrEnum):
     UNCONFIRMED = "Unconfirmed"
     UNCERTAIN_RETRIED = "UncertainRetried"
     UNCERTAIN_HELD = "UncertainHeld"
+    LOOKED_UP = "LookedUp"
+    LOOK_UP_ANSWERED = "LookUpAnswered"
 
 
 class ChannelMetric(StrEnum):

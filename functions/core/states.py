@@ -77,5 +77,15 @@ class Reason(StrEnum):
     ERASED = "erased"
 
 
+class Finding(StrEnum):
+    """What an operator found out about an attempt of unknown outcome."""
+
+    ACCEPTED = "accepted"
+    DELIVERED = "delivered"
+    NOT_ACCEPTED = "not_accepted"
+    HOLD = "hold"
+    """Nothing can be found out: a person decides later."""
+
+
 MAX_STARTS = 5
 """Handler starts on a notification that never finished, before it is held as a crash loop."""

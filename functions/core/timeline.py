@@ -1,4 +1,4 @@
-"""What happened to a notification, in order, each step with a sentence a person understands.
+"""What happened to a notification, in order, each step with the evidence behind it in a sentence.
 
 Stored are the transitions that nothing else tells. Acceptance follows from the row itself, and a
 claim from what its lease led to: an attempt, or a lease given back (so its time is the latest it
@@ -7,51 +7,25 @@ can have been; an attempt follows its claim within seconds).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Protocol
+from datetime import datetime
 from uuid import UUID
 
-from functions.core.states import Reason, Status
-
-
-class Step(Protocol):
-    """A stored transition, as read."""
-
-    @property
-    def at(self) -> datetime: ...
-    @property
-    def actor(self) -> str: ...
-    @property
-    def from_status(self) -> str: ...
-    @property
-    def to_status(self) -> str: ...
-    @property
-    def reason(self) -> str | None: ...
-    @property
-    def lease_number(self) -> int | None: ...
-    @property
-    def attempt_id(self) -> UUID | None: ...
-    @property
-    def receipt_id(self) -> UUID | None: ...
-
-
-class Call(Protocol):
-    """An attempt, as read."""
-
-    @property
-    def id(self) -> UUID: ...
-    @property
-    def lease_number(self) -> int: ...
-    @property
-    def started_at(self) -> datetime: ...
+from functions.core.evidence_words import attempt_words, duration, moment, receipt_words
+from functions.core.history import Attempt, OperatorAction, Receipt, Row, Step
+from functions.core.sentence import Evidence, cause_of, sentence
+from functions.core.states import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of the timeline; ``from_status`` is None for the first."""
+    """One line of the timeline; ``from_status`` is None for the first.
+
+    ``by`` names the operator, where an operator did it and may be named.
+    """
 
     at: datetime
     actor: str
+    by: str | None = None
     from_status: str | None
     to_status: str
     reason: str | None
@@ -61,42 +35,77 @@ class Entry:
 
 
 def timeline(
+    notification: Row,
     *,
-    accepted_at: datetime,
-    due_at: datetime,
-    current_lease: tuple[int, datetime] | None,
-    attempts: Sequence[Call],
+    attempts: Sequence[Attempt],
+    receipts: Sequence[Receipt],
     transitions: Sequence[Step],
+    operator_actions: Sequence[OperatorAction] = (),
+    decide_at: datetime | None = None,
 ) -> list[Entry]:
     """Return every step in order of time, acceptance first.
 
-    ``due_at`` is when it was first to be sent; ``current_lease`` the number of a live lease and the
-    latest time it can have been taken.
+    ``operator_actions`` are named in the sentences: leave them out where operators stay unnamed.
+    ``decide_at`` is the end of the wait of a notification that is uncertain.
     """
-    entries = [_accepted(accepted_at, due_at)]
-    entries += _claims(current_lease, attempts, transitions)
-    entries += [
-        Entry(
-            at=step.at,
-            actor=step.actor,
-            from_status=step.from_status,
-            to_status=step.to_status,
-            reason=step.reason,
-            attempt_id=step.attempt_id,
-            receipt_id=step.receipt_id,
-            sentence=sentence(step),
+    numbers = numbers_of(attempts)
+    known = {attempt.id: attempt for attempt in attempts}
+    reports = {receipt.id: receipt for receipt in receipts}
+    actions = {action.id: action for action in operator_actions}
+    entries = _claims(notification, attempts, transitions)
+    for place, step in enumerate(transitions, start=1):
+        attempt = known.get(step.attempt_id) if step.attempt_id else None
+        report = reports.get(step.receipt_id) if step.receipt_id else None
+        # Asked for only when there are any: who may not name operators need not read their ids.
+        action = (
+            actions.get(step.operator_action_id) if actions and step.operator_action_id else None
         )
-        for step in transitions
-    ]
+        is_last = place == len(transitions)
+        evidence = Evidence(
+            **_of_attempt(attempt, numbers),
+            **_of_report(report, step, attempts),
+            **_of_operator(action),
+            again=_again(notification) if is_last else "",
+            until=_until(notification, decide_at) if is_last else "",
+        )
+        entries.append(_entry(step, action, sentence(step, evidence)))
     # Stable: at one instant a claim stands before what its lease led to.
-    return entries[:1] + sorted(entries[1:], key=lambda entry: entry.at)
+    return [_accepted(notification), *sorted(entries, key=lambda entry: entry.at)]
 
 
-def _accepted(accepted_at: datetime, due_at: datetime) -> Entry:
-    moment = due_at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    when = "at once" if due_at <= accepted_at else f"from {moment} on"
+def numbers_of(attempts: Sequence[Attempt]) -> dict[UUID, int]:
+    """Return the ordinal of each attempt."""
+    return {attempt.id: number for number, attempt in enumerate(attempts, start=1)}
+
+
+def open_at(time: datetime, attempts: Sequence[Attempt]) -> int | None:
+    """Return the ordinal of the attempt that was open at ``time``."""
+    for number, attempt in enumerate(attempts, start=1):
+        ended = attempt.finished_at is not None and attempt.finished_at <= time
+        if attempt.started_at <= time and not ended:
+            return number
+    return None
+
+
+def _entry(step: Step, action: OperatorAction | None, words: str) -> Entry:
     return Entry(
-        at=accepted_at,
+        at=step.at,
+        actor=step.actor,
+        by=action.actor if action else None,
+        from_status=step.from_status,
+        to_status=step.to_status,
+        reason=step.reason,
+        attempt_id=step.attempt_id,
+        receipt_id=step.receipt_id,
+        sentence=words,
+    )
+
+
+def _accepted(notification: Row) -> Entry:
+    due_at = notification.send_at or notification.created_at
+    when = "at once" if due_at <= notification.created_at else f"from {moment(due_at)} on"
+    return Entry(
+        at=notification.created_at,
         actor="client",
         from_status=None,
         to_status=Status.PENDING,
@@ -108,127 +117,87 @@ def _accepted(accepted_at: datetime, due_at: datetime) -> Entry:
 
 
 def _claims(
-    current_lease: tuple[int, datetime] | None,
-    attempts: Sequence[Call],
-    transitions: Sequence[Step],
+    notification: Row, attempts: Sequence[Attempt], transitions: Sequence[Step]
 ) -> list[Entry]:
     """Return one entry per lease: what the claim did, at the latest time it can have been."""
     latest: dict[int, datetime] = {}
-    if current_lease is not None:
-        latest[current_lease[0]] = current_lease[1]
+    if notification.status == Status.LEASED:
+        latest[notification.lease_number] = notification.updated_at
+    # After a restore an attempt stands for what the lost history may hold; no claim is known of it.
+    restored = {step.attempt_id for step in transitions if step.reason == "restored"}
     for step in transitions:
-        if step.from_status == Status.LEASED and step.lease_number is not None:
+        if (
+            step.from_status == Status.LEASED
+            and step.lease_number is not None
+            and step.reason != "restored"
+        ):
             latest[step.lease_number] = min(step.at, latest.get(step.lease_number, step.at))
-    opened = {attempt.lease_number: attempt for attempt in attempts}
+    opened = {one.lease_number: one for one in attempts if one.id not in restored}
     latest.update({number: attempt.started_at for number, attempt in opened.items()})
+    numbers = numbers_of(attempts)
     return [
-        Entry(
-            at=at,
-            actor="claim",
-            from_status=Status.PENDING,
-            to_status=Status.LEASED,
-            reason=None,
-            attempt_id=opened[number].id if number in opened else None,
-            receipt_id=None,
-            sentence=(
-                f"It was taken up for sending (lease {number}) and handed to the provider."
-                if number in opened
-                else f"It was taken up for sending (lease {number})."
-            ),
-        )
-        for number, at in sorted(latest.items())
+        _claim(number, at, opened.get(number), numbers) for number, at in sorted(latest.items())
     ]
 
 
-def sentence(step: Step) -> str:
-    """Return what a stored transition means, in one sentence."""
-    specific = _BY_REASON.get((step.to_status, step.reason or ""))
-    return specific or _plainly(step)
+def _claim(
+    lease_number: int, at: datetime, attempt: Attempt | None, numbers: dict[UUID, int]
+) -> Entry:
+    words = f"It was taken up for sending (lease {lease_number})"
+    if attempt is not None:
+        words += f", and attempt {numbers[attempt.id]} was opened at {attempt.provider}"
+    return Entry(
+        at=at,
+        actor="claim",
+        from_status=Status.PENDING,
+        to_status=Status.LEASED,
+        reason=None,
+        attempt_id=attempt.id if attempt else None,
+        receipt_id=None,
+        sentence=f"{words}.",
+    )
 
 
-def _plainly(step: Step) -> str:
-    to = Status(step.to_status)
-    reason = f" ({step.reason})" if step.reason and step.reason != to else ""
-    if to is Status.CANCELLED:
-        return "It was cancelled before anything was sent."
-    return f"{_BY_STATUS[to]}{reason}."
+def _of_attempt(attempt: Attempt | None, numbers: dict[UUID, int]) -> dict[str, str]:
+    if attempt is None:
+        return {}
+    number = numbers[attempt.id]
+    words = {"attempt": attempt_words(number, attempt), "number": f"attempt {number}"}
+    if attempt.retry_after_seconds is not None:
+        words["wait"] = f" for {duration(attempt.retry_after_seconds)}"
+    return words
 
 
-_BY_STATUS: dict[Status, str] = {
-    Status.PENDING: "It goes back to waiting and will be tried again",
-    Status.LEASED: "It was taken up for sending",
-    Status.UNCERTAIN: "The outcome of the attempt is unknown; it is not repeated blindly",
-    Status.SUBMITTED: "The provider accepted it; its delivery is not confirmed yet",
-    Status.DELIVERED: "It was delivered",
-    Status.FAILED: "The provider accepted it and then reported that it could not be delivered",
-    Status.UNCONFIRMED: "It may have been accepted, but nothing confirms it; it is not sent again",
-    Status.SUPPRESSED: "It was not sent: the recipient must not be contacted",
-    Status.CANCELLED: "It was cancelled before anything was sent",
-    Status.EXPIRED: "Its time to be sent passed before it could be sent",
-    Status.DEAD: "It is held for a person to look at",
-}
+def _of_report(report: Receipt | None, step: Step, attempts: Sequence[Attempt]) -> dict[str, str]:
+    if report is None:
+        return {}
+    opened = open_at(report.received_at, attempts) if cause_of(step) == "report" else None
+    # What a replay weighs anew was not kept waiting for its notification.
+    at = step.at if cause_of(step) == "report" else report.received_at
+    return {"report": receipt_words(report, at=at, opened=opened)}
 
-_BY_REASON: dict[tuple[str, str], str] = {
-    (Status.PENDING, "transient"): (
-        "The provider did not accept it for a passing reason; it will be tried again."
-    ),
-    (Status.PENDING, "throttled"): (
-        "The provider asked to slow down; it will be tried again, and no attempt is counted."
-    ),
-    (Status.PENDING, "blocked"): (
-        "Our account at the provider is blocked or misconfigured; it will be tried again, and no "
-        "attempt is counted."
-    ),
-    (Status.PENDING, "unknown"): (
-        "No usable answer came back; it will be repeated under the same key, which the provider "
-        "recognises."
-    ),
-    (Status.PENDING, "not_dispatched"): (
-        "It could not be handed to the queue; the lease was given back at once."
-    ),
-    (Status.PENDING, "lease_expired"): (
-        "Nothing was heard of the lease in time; it goes back to waiting."
-    ),
-    (Status.PENDING, "paused"): "The channel is paused; it goes back to waiting.",
-    (Status.UNCERTAIN, "lease_expired"): (
-        "The sender vanished during the attempt, so its outcome is unknown; it is not repeated "
-        "blindly."
-    ),
-    (Status.SUPPRESSED, Reason.SUPPRESSED): (
-        "It was not sent: the recipient is on the suppression list."
-    ),
-    (Status.SUPPRESSED, Reason.REFUSED): (
-        "The provider refused the address: opted out, or no longer valid."
-    ),
-    (Status.UNCONFIRMED, Reason.NO_RECEIPT_BY_CUTOFF): (
-        "The provider accepted it and never reported what became of it; waiting ended."
-    ),
-    (Status.UNCONFIRMED, Reason.PROVIDER_GIVES_NO_RECEIPTS): (
-        "The provider accepted it, and gives no reports of delivery."
-    ),
-    (Status.UNCONFIRMED, Reason.EXPIRED): (
-        "Its time passed while an earlier attempt may have been accepted; it is not sent again."
-    ),
-    (Status.EXPIRED, Reason.EXPIRED): (
-        "Its time to be sent passed before anything was accepted by a provider."
-    ),
-    (Status.DEAD, Reason.REJECTED): (
-        "The provider rejected it for good; it is held for a person to look at."
-    ),
-    (Status.DEAD, Reason.BUDGET_SPENT): (
-        "Every attempt it may have failed; it is held for a person to look at."
-    ),
-    (Status.DEAD, Reason.OUTCOME_UNKNOWN): (
-        "An attempt may have been accepted and another could send it twice; it is held for a "
-        "person to decide."
-    ),
-    (Status.DEAD, Reason.CRASH_LOOP): (
-        "Senders that worked on it kept failing; it is held for a person to look at."
-    ),
-    (Status.DEAD, Reason.WAITED_TOO_LONG): (
-        "The provider kept asking to wait for too long; it is held for a person to look at."
-    ),
-    (Status.DEAD, Reason.UNREADABLE): (
-        "What is stored cannot be sent by its channel; it is held for a person to look at."
-    ),
-}
+
+def _of_operator(action: OperatorAction | None) -> dict[str, str]:
+    if action is None:
+        return {}
+    words = {"operator": action.actor}
+    if action.arguments.get("may_send_twice"):
+        words["consent"] = ", accepting that it may be sent twice"
+    if note := action.arguments.get("note"):
+        words["note"] = f', noting "{note}"'
+    return words
+
+
+def _again(notification: Row) -> str:
+    if notification.status != Status.PENDING:
+        return ""
+    return (
+        f"; the next try is due at {moment(notification.available_at)}, as attempt "
+        f"{notification.attempts_spent + 1} of {notification.max_attempts}"
+    )
+
+
+def _until(notification: Row, decide_at: datetime | None) -> str:
+    if notification.status != Status.UNCERTAIN or decide_at is None:
+        return ""
+    return f" until {moment(decide_at)}"

@@ -15,10 +15,10 @@ from functions.core.errors import Fault, ValidationFailed
 from functions.core.recipient import InvalidRecipient, normalise, recipient_hash
 from functions.core.states import Channel, Priority
 from functions.core.strict_json import MAX_FAULTS
+from functions.core.times import DETAIL, InvalidTime, parse_time
 from functions.ingest.faults import MAX_MEMBERS, below, faults_of, too_many_members
 from functions.ingest.request import unknown_fields
 from functions.ingest.schemas import MAX_ITEMS, MAX_METADATA, Item
-from functions.ingest.times import DETAIL, InvalidTime, parse_time
 from functions.store.accept import NewNotification
 
 DEFAULT_CATEGORY = "transactional"

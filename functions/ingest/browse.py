@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from functions.core.errors import NotFound
+from functions.core.times import InvalidTime, parse_time
 from functions.ingest import representation
 from functions.ingest.answer import Answer, answer
 from functions.ingest.cursor import read_cursor, write_cursor
 from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request, invalid_parameter
 from functions.ingest.schemas import CHANNELS, STATUSES
-from functions.ingest.times import InvalidTime, parse_time
 from functions.store import browse as store
 from functions.store.batch import read_batch
 

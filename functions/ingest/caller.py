@@ -6,23 +6,15 @@ The authorizer never denies: an HTTP API's own denials cannot carry problem+json
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from functions.core.api_key import Scope
 from functions.core.errors import Unavailable
 from functions.core.problem import Refused
 from functions.ingest.request import part
 
 REALM = 'Bearer realm="sendoff"'
-
-
-class Scope(StrEnum):
-    """What a key may do; ``admin`` includes both others."""
-
-    SEND = "send"
-    READ = "read"
-    ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

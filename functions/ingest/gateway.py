@@ -22,6 +22,9 @@ def _object(required: list[str], **members: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "required": required, "properties": members}
 
 
+_STATUS: dict[str, Any] = {
+    "enum": ["accepted", "delivered", "failed", "bounced", "complained"],
+}
 _REPORT = _object(
     ["data"],
     type={"const": "delivery.updated"},
@@ -32,9 +35,16 @@ _REPORT = _object(
         message_id={**_TEXT, "description": "The gateway's own id; this or idempotency_key."},
         idempotency_key=_TEXT,
         recipient={**_TEXT, "description": "A report about somebody else changes nothing."},
-        status={"enum": ["accepted", "delivered", "failed", "bounced", "complained"]},
+        status=_STATUS,
         permanent={"type": "boolean", "default": False},
         reason=_TEXT,
+        parts={
+            "type": "array",
+            "description": "Of a message sent in several, or to several: the worst of them counts.",
+            "items": _object(
+                ["status"], status=_STATUS, permanent={"type": "boolean"}, reason=_TEXT
+            ),
+        },
     ),
 )
 

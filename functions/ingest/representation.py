@@ -7,7 +7,8 @@ from uuid import UUID
 
 import orjson
 
-from functions.core.states import FINAL, HELD, Status
+from functions.core.forecast import is_held, next_of
+from functions.core.states import FINAL, HELD
 from functions.core.timeline import Entry, timeline
 from functions.store.batch import AcceptedBatch, Batch
 from functions.store.browse import Attempt, History, Notification, Receipt
@@ -108,7 +109,7 @@ def notification_summary(notification: Notification) -> dict[str, Any]:
         "updated_at": notification.updated_at,
         "final_at": notification.final_at,
         "complained": notification.complained,
-        "held": _is_held(notification),
+        "held": is_held(notification),
         "hold_id": notification.hold_id,
         "parent_id": notification.parent_id,
         "next": _next(notification),
@@ -136,27 +137,10 @@ def _provider_key(notification: Notification) -> str:
     return f"{notification.id}.{epoch}" if epoch else str(notification.id)
 
 
-def _is_held(notification: Notification) -> bool:
-    return notification.status in HELD and notification.discarded_at is None
-
-
 def _next(notification: Notification) -> dict[str, Any] | None:
     """Return what happens next by itself, and when; None when nothing will."""
-    at: datetime | None
-    match Status(notification.status):
-        case Status.PENDING:
-            action, at = "send", notification.available_at
-            if notification.expires_at is not None and notification.expires_at <= at:
-                action, at = "expire", notification.expires_at
-        case Status.LEASED:
-            action, at = "recover", notification.lease_until
-        case Status.SUBMITTED | Status.UNCERTAIN:
-            action, at = "check", notification.next_check_at
-        case Status.DEAD if _is_held(notification):
-            action, at = "decide", None
-        case _:
-            return None
-    return {"action": action, "at": at}
+    after = next_of(notification)
+    return None if after is None else {"action": after.action, "at": after.at}
 
 
 def _attempt(number: int, attempt: Attempt) -> dict[str, Any]:
@@ -190,13 +174,11 @@ def _receipt(receipt: Receipt) -> dict[str, Any]:
 
 
 def _timeline(history: History) -> list[Entry]:
-    notification = history.notification
-    live = notification.status == Status.LEASED
+    """Return the story as its tenant may read it: operators have no name in it."""
     return timeline(
-        accepted_at=notification.created_at,
-        due_at=notification.send_at or notification.created_at,
-        current_lease=(notification.lease_number, notification.updated_at) if live else None,
+        history.notification,
         attempts=history.attempts,
+        receipts=history.receipts,
         transitions=history.transitions,
     )
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from functions.core.api_key import Scope
 from functions.ingest import accept, browse, cancel, documents, health, suppressions
 from functions.ingest.answer import Answer
-from functions.ingest.caller import Scope
 from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request
 

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter
 from functions.core.content import MAX_DEPTH, encoded_bytes, is_too_deep
 from functions.core.errors import Fault, ValidationFailed
 from functions.core.recipient import InvalidRecipient, normalise, recipient_hash
+from functions.core.times import DETAIL, InvalidTime, parse_time
 from functions.ingest import representation
 from functions.ingest.answer import Answer, answer
 from functions.ingest.browse import read_after, read_choices, read_limit
@@ -15,7 +16,6 @@ from functions.ingest.deployment import Deployment
 from functions.ingest.faults import validate
 from functions.ingest.request import Request, invalid_parameter
 from functions.ingest.schemas import CHANNELS, LiftRequest, SuppressionRequest
-from functions.ingest.times import DETAIL, InvalidTime, parse_time
 from functions.store import suppression as store
 
 MAX_EVIDENCE_BYTES = 16 * 1024

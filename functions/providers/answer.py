@@ -35,16 +35,26 @@ class Class(StrEnum):
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
     """Return Retry-After in seconds from delta-seconds or an HTTP date (RFC 9110 §10.2.3).
 
-    None when absent or unparsable; a time in the past is 0, and nothing is more than an hour.
+    None when absent or unparsable; a time in the past is 0, and nothing is more than an hour. A
+    date counts from the answer's own Date: both are by the clock of who wrote them, whatever ours
+    says. ``now`` stands in for an answer without one.
     """
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return clamp_retry_after(float(text))
+    moment = _date(text)
+    if moment is None:
+        return None
+    written_at = _date(headers.get("Date", "")) or now or datetime.now(UTC)
+    return clamp_retry_after((moment - written_at).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
+    """Return the moment that an HTTP date names, None for what is no date."""
     try:
         moment = parsedate_to_datetime(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return clamp_retry_after((moment - (now or datetime.now(UTC))).total_seconds())
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        return moment.astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):  # what its parser does to nonsense
         return None
 

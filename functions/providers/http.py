@@ -7,10 +7,9 @@ key. It signs nothing into the URL and follows nothing; its callbacks are parsed
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from functions.core.content import (
     Content,
@@ -19,14 +18,19 @@ from functions.core.content import (
     SmsContent,
     WebhookContent,
 )
-from functions.core.evidence import Rank, Receipt
+from functions.core.declaration import Declaration
+from functions.core.evidence import Receipt
+from functions.core.login import GatewayCredentials
 from functions.core.outcome import Accepted, Blocked, Outcome, Scope, Unknown
 from functions.core.signature import sign
 from functions.providers.answer import Class, outcome_of_loss, outcome_of_status
-from functions.providers.provider import Declaration, PreparedCall, Submission
+from functions.providers.http_report import PROVIDER, looked_up
+from functions.providers.provider import NeverAccepted, PreparedCall, Submission
 from functions.providers.transport import Lost, Response, Transport
 
-DECLARATION = Declaration(name="http", keyed=True, receipts=True)
+DECLARATION = Declaration(
+    name=PROVIDER, keyed=True, key_window_seconds=24 * 3600, receipts=True, looks_up=True
+)
 
 # API.md, gateway contract: as PROVIDERS §1.5, except that 401, 403 and 407 are about our
 # credentials, and 5xx may have been accepted: it is tried again under the same key.
@@ -40,14 +44,6 @@ CLASSES: Mapping[int, Class] = {
     429: Class.THROTTLED,
 }
 MAX_REFERENCE_CHARACTERS = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayCredentials:
-    """How we prove who we are: Standard Webhooks ``secrets``, and a bearer ``token`` or ""."""
-
-    secrets: tuple[str, ...] = field(repr=False)
-    token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +71,43 @@ class HttpProvider:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": f'"{submission.idempotency_key}"',
-            **sign(
-                body,
-                message_id=submission.idempotency_key,
-                timestamp=int(time.time()),
-                secrets=self.credentials.secrets,
-            ),
+            **self._proof(body, submission.idempotency_key),
         }
+        return PreparedCall(method="POST", url=self.url, headers=headers, body=body)
+
+    def look_up(
+        self, *, channel: str, idempotency_key: str, deadline: float
+    ) -> Receipt | NeverAccepted | None:
+        """Ask the gateway: ``GET <url>/<key>`` (API.md); 404 is its word for never accepted."""
+        del channel  # a gateway knows its keys without
+        if urlsplit(self.url).scheme not in ("http", "https"):
+            return None
+        answer = self.transport.request(
+            "GET",
+            f"{self.url}/{quote(idempotency_key, safe='')}",
+            headers=self._proof(b"", idempotency_key),
+            body=b"",
+            deadline=deadline,
+        )
+        match answer:
+            case Response(status=404):
+                return NeverAccepted()
+            case Response(status=200, complete=True):
+                return looked_up(answer.body, idempotency_key=idempotency_key)
+            case _:
+                return None
+
+    def _proof(self, body: bytes, message_id: str) -> dict[str, str]:
+        """Return the headers that prove who we are."""
+        headers = sign(
+            body,
+            message_id=message_id,
+            timestamp=int(time.time()),
+            secrets=self.credentials.secrets,
+        )
         if self.credentials.token:
             headers["Authorization"] = f"Bearer {self.credentials.token}"
-        return PreparedCall(method="POST", url=self.url, headers=headers, body=body)
+        return headers
 
     def submit(self, call: PreparedCall, *, deadline: float) -> Outcome:
         if urlsplit(call.url).scheme not in ("http", "https"):
@@ -138,49 +161,3 @@ def _accepted(response: Response) -> Outcome:
 def _is_storable(reference: str) -> bool:
     """Whether an id can be kept; one that could not would keep its whole set from closing."""
     return 0 < len(reference) <= MAX_REFERENCE_CHARACTERS and reference.isprintable()
-
-
-# API.md, callbacks: what each status of a gateway's report proves.
-RANKS: Mapping[str, Rank] = {
-    "accepted": Rank.ACCEPTED,
-    "delivered": Rank.DELIVERED,
-    "failed": Rank.SOFT_FAILURE,
-    "bounced": Rank.SOFT_FAILURE,
-    "complained": Rank.DELIVERED,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """A gateway's callback, after its members were checked."""
-
-    event_id: str
-    message_id: str | None
-    idempotency_key: str | None
-    recipient: str | None
-    status: str
-    permanent: bool
-    reason: str | None
-    occurred_at: datetime | None
-
-
-def receipt_of(report: Report, *, raw: bytes, recipient_hash: bytes | None) -> Receipt:
-    """Return what ``report`` proves; a permanent bounce or a complaint is the address's fault."""
-    permanent = report.permanent and report.status in ("failed", "bounced")
-    rank = Rank.HARD_FAILURE if permanent else RANKS.get(report.status, Rank.NONE)
-    complaint = report.status == "complained"
-    return Receipt(
-        provider=DECLARATION.name,
-        event_key=report.event_id,
-        type=report.status,
-        rank=rank,
-        occurred_at=report.occurred_at,
-        idempotency_key=report.idempotency_key,
-        reference=report.message_id,
-        recipient_hash=recipient_hash,
-        reason=report.reason,
-        permanent=permanent,
-        complaint=complaint,
-        address_at_fault=complaint or (permanent and report.status == "bounced"),
-        raw=raw,
-    )

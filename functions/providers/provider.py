@@ -10,18 +10,9 @@ from typing import Protocol
 from uuid import UUID
 
 from functions.core.content import Content
+from functions.core.declaration import Declaration
+from functions.core.evidence import Receipt
 from functions.core.outcome import Outcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
-    """What a provider promises, and so what may be done about an unknown outcome."""
-
-    name: str
-    keyed: bool
-    """The same key never takes effect twice: an unknown outcome may be tried again under it."""
-    receipts: bool
-    """The provider reports later what became of an accepted notification."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +38,11 @@ class PreparedCall:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverAccepted:
+    """The provider's word that nothing was accepted under a key."""
+
+
 class Provider(Protocol):
     @property
     def declaration(self) -> Declaration: ...
@@ -57,4 +53,14 @@ class Provider(Protocol):
 
     def submit(self, call: PreparedCall, *, deadline: float) -> Outcome:
         """Write the request once and return its outcome by ``deadline`` (``time.monotonic``)."""
+        ...
+
+
+class LooksUp(Protocol):
+    """A provider whose declaration says that it can be asked."""
+
+    def look_up(
+        self, *, channel: str, idempotency_key: str, deadline: float
+    ) -> Receipt | NeverAccepted | None:
+        """Ask once what became of ``idempotency_key``; None when there is no usable answer."""
         ...

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from functions.core.content import WebhookContent
+from functions.core.declaration import Declaration
 from functions.core.errors import Unreadable
 from functions.core.outcome import Accepted, Outcome, Scope
 from functions.core.recipient import normalise
 from functions.core.signature import ID, TIMESTAMP
 from functions.core.states import Channel
 from functions.providers.answer import Class, outcome_of_loss, outcome_of_status
-from functions.providers.provider import Declaration, PreparedCall, Submission
+from functions.providers.provider import PreparedCall, Submission
 from functions.providers.transport import Lost, Response, Transport
 
-DECLARATION = Declaration(name="webhook", keyed=True, receipts=False)
+DECLARATION = Declaration(name="webhook", keyed=True, key_window_seconds=24 * 3600, receipts=False)
 
 # PROVIDERS §1.5. 410: the endpoint asks never to be called again.
 CLASSES: Mapping[int, Class] = {

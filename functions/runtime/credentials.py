@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import urllib3
 
 from functions.core.errors import Misconfigured, Unavailable
-from functions.core.login import Login
+from functions.core.login import GatewayCredentials, Login
 from functions.core.signature import SECRET_PREFIX, key_of
 from functions.runtime.settings import WithDatabase
 
@@ -70,6 +70,11 @@ class Vault:
                 value = kept.value
             kept = self._secrets[arn] = _Kept(value=value, until=self._clock() + KEPT_SECONDS)
         return kept.value
+
+    def gateway_credentials(self, arn: str) -> GatewayCredentials:
+        """Return how we prove to the gateway who we are, by the secret ``arn``."""
+        token = self.secret(arn).get("token", "")
+        return GatewayCredentials(secrets=self.webhook_secrets(arn), token=token)
 
     def webhook_secrets(self, arn: str) -> tuple[str, ...]:
         """Return the Standard Webhooks secrets in ``arn``: the current one, then the previous.

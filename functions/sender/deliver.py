@@ -16,17 +16,19 @@ from typing import Any
 from uuid import UUID
 
 from functions.core.content import read_content
+from functions.core.declaration import Declaration
 from functions.core.errors import Unavailable, Unreadable
 from functions.core.message import LeaseMessage
-from functions.core.metric import ChannelMetric
+from functions.core.metric import ChannelMetric, ServiceMetric
 from functions.core.outcome import Outcome, Unknown
 from functions.core.states import Status
 from functions.providers.provider import PreparedCall, Provider, Submission
+from functions.sender.starts import begin_starts, end_starts
 from functions.store.begin import Begun, Opening, begin
 from functions.store.channel import ChannelRow
 from functions.store.close import Closing, close
 from functions.store.connection import Database
-from functions.store.delivery import Delivery, hold_unreadable, load, record_start
+from functions.store.delivery import Delivery, hold_unreadable, load
 
 LEASE_MARGIN_SECONDS = 5.0
 """How far the lease outlives the invocation, so that no sweep meets a call that still runs."""
@@ -49,10 +51,12 @@ class Record:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What came of a set of records; ``counts`` by metric, ``errors`` that nobody expected."""
+    """What came of a set of records; ``counts`` by metric of the channel, ``signals`` by metric of
+    the service, ``errors`` that nobody expected."""
 
     failed: list[str] = field(default_factory=list[str])
     counts: Counter[str] = field(default_factory=Counter[str])
+    signals: Counter[str] = field(default_factory=Counter[str])
     errors: list[Exception] = field(default_factory=list[Exception])
 
     def note(self, error: Exception) -> None:
@@ -94,6 +98,14 @@ class _Queued:
     record: Record
     message: LeaseMessage
 
+    @property
+    def may_have_failed(self) -> bool:
+        """Whether an earlier handler began on it and was not heard of again: its start is counted.
+
+        The first of the first lease is not, which is nearly all of them, and costs them nothing.
+        """
+        return self.record.received > 1 or self.message.lease_number > 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
@@ -111,27 +123,45 @@ class Sender:
     database: Database
     provider: Provider
     channel: ChannelRow
+    declarations: Sequence[Declaration]
+    """Of every provider there is: an earlier attempt may have been another's."""
     threads: ThreadPoolExecutor
     ends_at: float
     sleep: Callable[[float], None] = time.sleep
+    finished: list[UUID] = field(default_factory=list[UUID])
+    """Starts that ended, until the database is told so: an outage is no crash loop. An environment
+    keeps them from one invocation to the next."""
 
     def deliver(self, records: Sequence[Record]) -> Report:
         """Deliver ``records``; whatever happens to one group of them, the others go on."""
         report = Report()
+        self._end_starts(report)
         for group in self._groups(records, report):
-            try:
-                attempts = self._open(group, report) if self._has_time() else None
-            except Exception as error:  # nothing was begun, so the queue may bring it again
-                report.note(error)
-                attempts = None
-            if attempts is None:
-                report.failed.extend(queued.record.message_id for queued in group)
-                continue
-            try:
-                self._finish(attempts, report)
-            except Exception as error:  # the attempts are open: the sweep will find them
-                report.note(error)
+            self._deliver(group, report)
+            self._end_starts(report)  # at once: a later record may be the end of the process
         return report
+
+    def _deliver(self, group: Sequence[_Queued], report: Report) -> None:
+        started: list[UUID] = []
+        attempts: list[_Attempt] | None = None
+        try:
+            if self._has_time():
+                attempts = self._open(group, report, started)
+                self._finish(attempts, report)
+        except Exception as error:  # once attempts are open, the sweep will find them
+            report.note(error)
+            if not isinstance(error, Unavailable):
+                started.clear()  # what fails like that each time must come to an end, too
+        if attempts is None:  # nothing was begun, so the queue may bring it again
+            report.failed.extend(queued.record.message_id for queued in group)
+        self.finished.extend(started)
+
+    def _end_starts(self, report: Report) -> None:
+        try:
+            if self._has_time():
+                end_starts(self.database, self.finished)
+        except Exception as error:  # told or not, no record is any worse for it
+            report.note(error)
 
     def _groups(self, records: Sequence[Record], report: Report) -> Iterator[list[_Queued]]:
         """Read ``records``. One that was received before goes alone and last: what killed its
@@ -156,12 +186,16 @@ class Sender:
     def _has_time(self) -> bool:
         return time.monotonic() < self.ends_at - CLOSE_SECONDS
 
-    def _open(self, group: Sequence[_Queued], report: Report) -> list[_Attempt]:
-        """Open an attempt for each notification of ``group`` that may have one."""
+    def _open(
+        self, group: Sequence[_Queued], report: Report, started: list[UUID]
+    ) -> list[_Attempt]:
+        """Open an attempt for each notification of ``group`` that may have one; note in ``started``
+        which of them had its start counted."""
         messages = [queued.message for queued in group]
-        if group[0].record.received > 1 and record_start(self.database, messages[0].id):
-            report.counts[ChannelMetric.CRASH_LOOP] += 1
-            return []
+        again = [queued.message.id for queued in group if queued.may_have_failed]
+        looping = begin_starts(self.database, again, started)
+        report.counts[ChannelMetric.CRASH_LOOP] += len(looping)
+        messages = [message for message in messages if message.id not in looping]
         loaded = load(self.database, [message.id for message in messages])
         due = {
             message.id: loaded[message.id]
@@ -215,7 +249,8 @@ class Sender:
                     )
                     for delivery in deliveries
                 ],
-                provider=self.provider.declaration.name,
+                declaration=self.provider.declaration,
+                declarations=self.declarations,
                 remaining_seconds=self.ends_at - time.monotonic() + LEASE_MARGIN_SECONDS,
             )
         except Unavailable as error:
@@ -254,10 +289,12 @@ class Sender:
         """Record the outcomes, again and again until just before the end; then the sweep will."""
         if not closings:
             return
-        keyed = self.provider.declaration.keyed
+        declaration = self.provider.declaration
         while True:
             try:
-                closed = close(self.database, closings, channel=self.channel, keyed=keyed)
+                closed = close(
+                    self.database, closings, channel=self.channel, declaration=declaration
+                )
             except Unavailable:
                 if time.monotonic() + CLOSE_PAUSE_SECONDS > self.ends_at - CLOSE_SECONDS:
                     report.counts[ChannelMetric.CLOSE_GIVEN_UP] += len(closings)
@@ -266,6 +303,9 @@ class Sender:
             else:
                 report.counts[ChannelMetric.FENCED_CLOSE] += sum(
                     answer.status is None for answer in closed.values()
+                )
+                report.signals[ServiceMetric.EVIDENCE_AFTER_ZERO_SUBMISSIONS] += sum(
+                    answer.after_zero_submissions for answer in closed.values()
                 )
                 return
 

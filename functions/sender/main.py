@@ -8,9 +8,9 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
-from functions.providers.choice import provider_for
-from functions.providers.http import GatewayCredentials
+from functions.providers.choice import DECLARATIONS, provider_for
 from functions.providers.transport import Transport
 from functions.runtime.credentials import Vault
 from functions.runtime.observability import (
@@ -35,13 +35,7 @@ database = Database(
 channels = Channels(database)
 transport = Transport(connections=CONCURRENT_CALLS)
 threads = ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="call")
-
-
-def gateway_credentials() -> GatewayCredentials:
-    arn = settings.gateway_secret_arn
-    return GatewayCredentials(
-        secrets=vault.webhook_secrets(arn), token=vault.secret(arn).get("token", "")
-    )
+finished_starts: list[UUID] = []
 
 
 def sender(ends_at: float) -> Sender:
@@ -50,11 +44,17 @@ def sender(ends_at: float) -> Sender:
         channel.provider,
         url=channel.provider_url,
         transport=transport,
-        gateway_credentials=gateway_credentials,
+        gateway_credentials=lambda: vault.gateway_credentials(settings.gateway_secret_arn),
         local_origin=settings.local_webhook_origin,
     )
     return Sender(
-        database=database, provider=provider, channel=channel, threads=threads, ends_at=ends_at
+        database=database,
+        provider=provider,
+        channel=channel,
+        declarations=DECLARATIONS,
+        threads=threads,
+        ends_at=ends_at,
+        finished=finished_starts,
     )
 
 
@@ -65,6 +65,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     for error in report.errors:
         logger.error("A delivery failed", extra=describe(error))
     emit_metrics(report.counts, channel=settings.channel)
+    emit_metrics(+report.signals)
     line = {"channel": settings.channel, "failed": len(report.failed), **report.counts}
     logger.info("Delivered", extra=line)
     return {"batchItemFailures": [{"itemIdentifier": failed} for failed in report.failed]}

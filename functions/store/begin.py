@@ -8,6 +8,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row
 
+from functions.core.declaration import Declaration, names_of_keyed
 from functions.store.connection import Database
 from functions.store.lock import lock_notifications
 
@@ -32,6 +33,8 @@ class Begun:
     expired     ``expires_at`` passed: ended
     suppressed  the address is suppressed: ended
     paused      the channel was paused after the lease: due again, unspent
+    held        an earlier attempt is in doubt, and its provider's key no longer makes another safe:
+                held for a person
     """
 
     id: UUID
@@ -45,6 +48,8 @@ class Begun:
 
 # message: one token per notification, also when a message came twice in one batch.
 # held:    what may be done, by columns of the locked row and the newest suppression facts.
+#          A doubt under a key is safe to repeat with the provider that knows the key, and for as
+#          long as it does: otherwise it is held.
 # opened:  the ledger row; the primary key (notification, lease) admits one attempt per lease.
 # The answer is put together without a join of these: with no statistics of them the planner would
 # compare each row with each, which took half of the time of a set of 100.
@@ -76,6 +81,12 @@ BEGIN = """
                     WHEN EXISTS (SELECT FROM channels c
                                   WHERE c.name = n.channel AND c.paused_at IS NOT NULL)
                     THEN 'paused'
+                    WHEN n.in_doubt > 0 AND n.provider = ANY(%(keyed)s)
+                     AND n.provider <> %(provider)s
+                    THEN 'provider_changed'
+                    WHEN n.in_doubt > 0 AND n.key_first_used_at
+                         <= t.at - %(key_window_seconds)s * interval '1 second'
+                    THEN 'key_window_over'
                     ELSE 'go' END AS verdict
           FROM message m
           JOIN notifications n ON n.id = m.id
@@ -100,12 +111,14 @@ BEGIN = """
     ended AS (
         UPDATE notifications n
            SET status = CASE WHEN h.verdict = 'paused' THEN 'pending'
+                             WHEN h.verdict NOT IN ('expired', 'suppressed') THEN 'dead'
                              WHEN n.in_doubt > 0 THEN 'unconfirmed' ELSE h.verdict END,
-               reason = CASE WHEN h.verdict <> 'paused' THEN h.verdict END,
+               reason = CASE WHEN h.verdict IN ('expired', 'suppressed') THEN h.verdict
+                             WHEN h.verdict <> 'paused' THEN 'outcome_unknown' END,
                lease_until = NULL, updated_at = h.at,
-               final_at = CASE WHEN h.verdict <> 'paused' THEN h.at END
+               final_at = CASE WHEN h.verdict IN ('expired', 'suppressed') THEN h.at END
           FROM held h
-         WHERE n.id = h.id AND h.verdict IN ('expired', 'suppressed', 'paused')
+         WHERE n.id = h.id AND h.verdict NOT IN ('go', 'mine', 'stale')
         RETURNING n.id, n.organization_id, n.lease_number, n.status, h.verdict, h.at
     ),
     logged AS (
@@ -119,7 +132,9 @@ BEGIN = """
            at AS started_at
       FROM begun
     UNION ALL
-    SELECT id, lease_number, verdict, verdict = 'mine', attempts_spent, eligible_at, at
+    SELECT id, lease_number,
+           CASE WHEN verdict IN ('provider_changed', 'key_window_over') THEN 'held'
+                ELSE verdict END, verdict = 'mine', attempts_spent, eligible_at, at
       FROM held
      WHERE verdict <> 'go'
 """
@@ -129,12 +144,14 @@ def begin(
     database: Database,
     openings: Sequence[Opening],
     *,
-    provider: str,
+    declaration: Declaration,
+    declarations: Sequence[Declaration],
     remaining_seconds: float,
     now: datetime | None = None,
 ) -> dict[UUID, Begun]:
     """Open what may be opened, in one transaction; return the answer per notification there is.
 
+    ``declaration`` is the provider's that will be called, ``declarations`` those of all there are.
     The lease is extended to at least ``remaining_seconds`` from now: the rest of the invocation and
     a margin, so that no sweep finds a call that is still running.
     """
@@ -143,7 +160,9 @@ def begin(
         "ids": ids,
         "leases": [opening.lease_number for opening in openings],
         "tokens": [opening.token for opening in openings],
-        "provider": provider,
+        "provider": declaration.name,
+        "keyed": names_of_keyed(declarations),
+        "key_window_seconds": declaration.key_window_seconds if declaration.keyed else None,
         "remaining_seconds": remaining_seconds,
         "now": now,
     }

@@ -16,6 +16,7 @@ class Notification:
     """A notification as its organization may see it."""
 
     id: UUID
+    organization_id: UUID
     batch_id: UUID | None
     batch_index: int | None
     status: str
@@ -42,16 +43,25 @@ class Notification:
     final_at: datetime | None
     discarded_at: datetime | None
     next_check_at: datetime | None
+    decide_at: datetime | None
+    polls: int
+    provider: str | None
+    in_doubt: int
+    starts: int
+    evidence_rank: int
+    submitted_at: datetime | None
     complained: bool
     hold_id: UUID | None
     parent_id: UUID | None
 
 
 READ_NOTIFICATION = """
-    SELECT id, batch_id, batch_index, status, reason, channel, recipient, recipient_id, content,
-           priority, category, event_id, reference, metadata, send_at, expires_at, available_at,
-           attempts_spent, max_attempts, lease_number, lease_until, key_epoch, created_at,
-           updated_at, final_at, discarded_at, next_check_at, complained, hold_id, parent_id
+    SELECT id, organization_id, batch_id, batch_index, status, reason, channel, recipient,
+           recipient_id, content, priority, category, event_id, reference, metadata, send_at,
+           expires_at, available_at, attempts_spent, max_attempts, lease_number, lease_until,
+           key_epoch, created_at, updated_at, final_at, discarded_at, next_check_at, decide_at,
+           polls, provider, in_doubt, starts, evidence_rank, submitted_at, complained, hold_id,
+           parent_id
       FROM notifications
      WHERE organization_id = %(organization_id)s
        AND id = %(notification_id)s
@@ -101,10 +111,14 @@ class Receipt:
     reason: str | None
     permanent: bool
     applied: bool
+    evidence_rank: int
+    complaint: bool
+    address_at_fault: bool
 
 
 READ_RECEIPTS = """
-    SELECT id, received_at, occurred_at, type, reference, reason, permanent, applied
+    SELECT id, received_at, occurred_at, type, reference, reason, permanent, applied,
+           evidence_rank, complaint, address_at_fault
       FROM receipts
      WHERE notification_id = %(notification_id)s
      ORDER BY id
@@ -121,10 +135,12 @@ class Transition:
     lease_number: int | None
     attempt_id: UUID | None
     receipt_id: UUID | None
+    operator_action_id: UUID | None
 
 
 READ_TRANSITIONS = """
-    SELECT at, actor, from_status, to_status, reason, lease_number, attempt_id, receipt_id
+    SELECT at, actor, from_status, to_status, reason, lease_number, attempt_id, receipt_id,
+           operator_action_id
       FROM transitions
      WHERE notification_id = %(notification_id)s
      ORDER BY id
@@ -204,11 +220,12 @@ class Filters:
 # it an equality, the primary key would give the order too, and the planner might read through every
 # newer row of every other organization.
 LIST_NOTIFICATIONS = """
-    SELECT id, batch_id, batch_index, status, reason, channel, recipient, recipient_id,
-           NULL AS content, priority, category, event_id, reference, metadata, send_at, expires_at,
-           available_at, attempts_spent, max_attempts, lease_number, lease_until, key_epoch,
-           created_at, updated_at, final_at, discarded_at, next_check_at, complained, hold_id,
-           parent_id
+    SELECT id, organization_id, batch_id, batch_index, status, reason, channel, recipient,
+           recipient_id, NULL AS content, priority, category, event_id, reference, metadata,
+           send_at, expires_at, available_at, attempts_spent, max_attempts, lease_number,
+           lease_until, key_epoch, created_at, updated_at, final_at, discarded_at, next_check_at,
+           decide_at, polls, provider, in_doubt, starts, evidence_rank, submitted_at, complained,
+           hold_id, parent_id
       FROM notifications
      WHERE organization_id >= %(organization_id)s
        AND organization_id <= %(organization_id)s

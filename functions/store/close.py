@@ -9,6 +9,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row
 
+from functions.core.declaration import Declaration
 from functions.core.outcome import Accepted, Outcome
 from functions.store.channel import ChannelRow
 from functions.store.connection import Database
@@ -33,14 +34,18 @@ class Closed:
 
     id: UUID
     status: str | None
+    after_zero_submissions: bool = False
+    """Proof of acceptance for a row that we ended as never submitted: a defect signal."""
 
 
 # ledger:  the attempt's own row, kept whoever holds the notification now. An outcome is taken only
-#          where there was none, or a known one where there was an unknown one: so a repeated close
-#          writes nothing. `doubt` is -1, 0 or +1.
+#          where there was none, a known one where there was an unknown one, and an acceptance where
+#          somebody had concluded that there was none, or a report had told of it first: so a
+#          repeated close writes nothing. `doubt` is -1, 0 or +1.
 # judged:  what the outcome means for the locked row. `mine`: the attempt that is open is this one.
 #          `better`: acceptance is evidence and needs no lease (rank first, then the earlier).
-#          `undecided`: neither evidence nor a hold has decided the row meanwhile.
+#          `undecided`: neither evidence nor a hold has decided the row meanwhile. What we ended
+#          ourselves keeps its status; evidence against that is kept and counted.
 # moved:   one attempt moves the row only while it is its own, or by proof, or by doubt resolved.
 # The answer is put together without a join of these: with no statistics of them the planner would
 # compare each row with each, which took half of the time of a set of 100.
@@ -59,13 +64,15 @@ CLOSE = """
         UPDATE attempts a
            SET outcome = o.outcome, reference = o.reference, http_status = o.http_status,
                code = o.code, detail = o.detail, retry_after_seconds = o.retry_after_seconds,
-               finished_at = coalesce(a.finished_at, t.at)
+               evidence_rank = o.rank, finished_at = coalesce(a.finished_at, t.at)
           FROM outcome o CROSS JOIN instant t
          WHERE a.notification_id = ANY(%(ids)b::uuid[])
            AND a.notification_id = o.id AND a.lease_number = o.lease_number AND a.id = o.token
-           AND CASE a.outcome WHEN 'unknown' THEN o.outcome <> 'unknown' ELSE a.outcome IS NULL END
+           AND (a.outcome IS NULL OR a.outcome = 'unknown' AND o.outcome <> 'unknown'
+                OR o.outcome = 'accepted' AND (a.outcome <> 'accepted' OR a.evidence_rank = 0))
         RETURNING a.notification_id, NEW.finished_at,
-                  (NEW.outcome = 'unknown')::int - (OLD.outcome IS NOT NULL)::int AS doubt
+                  (NEW.outcome = 'unknown')::int - (OLD.outcome IS NOT DISTINCT FROM 'unknown')::int
+                  AS doubt
     ),
     judged AS MATERIALIZED (
         SELECT o.*, l.doubt, l.finished_at, t.at,
@@ -74,6 +81,7 @@ CLOSE = """
                     ELSE (o.rank, n.evidence_at, n.evidence_key)
                        > (n.evidence_rank, l.finished_at, o.token::text) END AS better,
                n.evidence_rank = 0 AND n.status IN ('leased', 'uncertain') AS undecided,
+               n.status IN ('cancelled', 'suppressed') AS ended_by_us,
                n.in_doubt + l.doubt > 0 AS doubtful,
                o.spend AND n.attempts_spent >= n.max_attempts AS spent,
                n.evidence_rank = 0 AND n.status IN ('leased', 'uncertain')
@@ -89,8 +97,11 @@ CLOSE = """
     ),
     verdict AS MATERIALIZED (
         SELECT j.*,
-               CASE WHEN j.better THEN CASE j.rank WHEN 3 THEN 'delivered' ELSE 'submitted' END
-                    WHEN NOT (j.mine AND j.undecided) THEN NULL           -- stays as it is
+               CASE WHEN j.ended_by_us THEN NULL                              -- stays as it is
+                    WHEN j.better
+                    THEN CASE WHEN j.rank = 3 THEN 'delivered'
+                              WHEN %(receipts)s THEN 'submitted' ELSE 'unconfirmed' END
+                    WHEN NOT (j.mine AND j.undecided) THEN NULL
                     WHEN j.outcome = 'refused'
                     THEN CASE WHEN j.doubtful THEN 'unconfirmed' ELSE 'suppressed' END
                     WHEN j.uncertain THEN 'uncertain'
@@ -100,7 +111,9 @@ CLOSE = """
                     WHEN j.due_at >= j.expires_at
                     THEN CASE WHEN j.doubtful THEN 'unconfirmed' ELSE 'expired' END
                     ELSE 'pending' END AS status,
-               CASE WHEN j.better OR NOT (j.mine AND j.undecided) OR j.uncertain THEN NULL
+               CASE WHEN j.better AND j.rank < 3 AND NOT %(receipts)s
+                    THEN 'provider_gives_no_receipts'
+                    WHEN j.better OR NOT (j.mine AND j.undecided) OR j.uncertain THEN NULL
                     WHEN j.outcome = 'refused' THEN 'refused'
                     WHEN j.outcome = 'rejected'
                     THEN CASE WHEN j.doubtful AND NOT %(keyed)s
@@ -126,8 +139,13 @@ CLOSE = """
                next_check_at = CASE v.status
                     WHEN 'submitted' THEN v.at
                          + least(%(check_seconds)s, %(cutoff_seconds)s) * interval '1 second'
-                    WHEN 'uncertain' THEN v.at + %(grace_seconds)s * interval '1 second'
+                    WHEN 'uncertain' THEN v.at + least(
+                         %(grace_seconds)s, CASE WHEN %(looks_up)s THEN %(check_seconds)s END
+                         ) * interval '1 second'
                     ELSE n.next_check_at END,
+               decide_at = CASE WHEN v.status = 'uncertain'
+                                THEN v.at + %(grace_seconds)s * interval '1 second'
+                                WHEN v.status IS NULL THEN n.decide_at END,
                -- kept while uncertain: a late known outcome settles it
                attempt_id = CASE WHEN v.mine AND NOT v.uncertain THEN NULL ELSE n.attempt_id END,
                lease_until = CASE WHEN v.mine OR n.attempt_id IS NULL AND v.better
@@ -144,10 +162,11 @@ CLOSE = """
                                                  'expired') THEN v.at END,
                updated_at = v.at
           FROM verdict v
-         WHERE n.id = v.id AND n.status NOT IN ('cancelled', 'suppressed')
+         WHERE n.id = v.id
            AND (v.mine OR v.better OR v.doubt <> 0)
         RETURNING n.id, n.organization_id, OLD.status AS from_status, NEW.status AS to_status,
-                  NEW.reason, v.outcome, v.lease_number, v.token, v.mine, v.better, v.at
+                  NEW.reason, v.outcome, v.lease_number, v.token, v.mine, v.better, v.at,
+                  v.better AND v.ended_by_us AS after_zero_submissions
     ),
     logged AS (
         INSERT INTO transitions
@@ -168,9 +187,9 @@ CLOSE = """
           JOIN notifications n ON n.id = v.id
          WHERE v.outcome = 'refused'
     )
-    SELECT id, to_status AS status FROM moved WHERE mine OR better
+    SELECT id, to_status AS status, after_zero_submissions FROM moved WHERE mine OR better
     UNION ALL
-    SELECT id, NULL FROM verdict WHERE NOT (mine OR better)
+    SELECT id, NULL, false FROM verdict WHERE NOT (mine OR better)
 """
 
 
@@ -179,17 +198,20 @@ def close(
     closings: Sequence[Closing],
     *,
     channel: ChannelRow,
-    keyed: bool,
+    declaration: Declaration,
     now: datetime | None = None,
 ) -> dict[UUID, Closed]:
     """Record the outcomes and move the notifications they still move, in one transaction.
 
-    ``keyed``: the provider honours our key, so an unknown outcome may be tried again under it.
+    ``declaration`` is the called provider's: one that honours our key may be tried again under it
+    after an unknown outcome, and one that gives no receipts leaves nothing to wait for.
     """
     ids = [closing.id for closing in closings]
     parameters = _columns_of(closings) | {
         "ids": ids,
-        "keyed": keyed,
+        "keyed": declaration.keyed,
+        "receipts": declaration.receipts,
+        "looks_up": declaration.looks_up,
         "waiting_limit_seconds": channel.waiting_limit_seconds,
         "check_seconds": channel.check_base_seconds,
         "cutoff_seconds": channel.cutoff_seconds,

@@ -57,7 +57,9 @@ def load(database: Database, ids: Sequence[UUID]) -> dict[UUID, Delivery]:
 
 # Counted although the lease may be stale: what kills its handler kills it under any lease. An
 # attempt that a killed handler left open keeps its lease, so that the sweep closes it as unknown.
-RECORD_START = """
+# `counted` is what the count came to when this very start was recorded before, and the answer to
+# its COMMIT was lost: then it stands there already.
+RECORD_STARTS = """
     WITH started AS (
         UPDATE notifications n
            SET starts = n.starts + 1,
@@ -66,28 +68,67 @@ RECORD_START = """
                lease_until = CASE WHEN n.starts + 1 >= %(limit)s AND n.attempt_id IS NULL
                                   THEN NULL ELSE n.lease_until END,
                updated_at = t.at
-          FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
-         WHERE n.id = %(id)s AND n.status IN ('pending', 'leased')
+          FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t,
+               unnest(%(ids)b::uuid[], %(counted)b::int4[]) AS c (id, counted)
+         WHERE n.id = ANY(%(ids)b::uuid[]) AND n.id = c.id AND n.status IN ('pending', 'leased')
+           AND (c.counted = 0 OR n.starts < c.counted)
         RETURNING n.id, n.organization_id, OLD.status AS from_status, NEW.status AS to_status,
-                  n.lease_number, t.at
+                  n.lease_number, n.starts, t.at
+    ),
+    logged AS (
+        INSERT INTO transitions
+               (notification_id, organization_id, at, actor, from_status, to_status, reason,
+                lease_number)
+        SELECT id, organization_id, at, 'sender', from_status, to_status, 'crash_loop',
+               lease_number
+          FROM started
+         WHERE to_status = 'dead'
     )
-    INSERT INTO transitions
-           (notification_id, organization_id, at, actor, from_status, to_status, reason,
-            lease_number)
-    SELECT id, organization_id, at, 'sender', from_status, to_status, 'crash_loop', lease_number
-      FROM started
-     WHERE to_status = 'dead'
-    RETURNING notification_id
+    SELECT id, starts FROM started
 """
 
 
-def record_start(database: Database, id: UUID, *, now: datetime | None = None) -> bool:
-    """Count a handler start on ``id`` that an earlier one did not finish; True when that was one
-    too many and the notification is now held as a crash loop."""
-    parameters = {"id": id, "limit": MAX_STARTS, "now": now}
-    return database.run(
-        lambda connection: connection.execute(RECORD_START, parameters).fetchone() is not None
-    )
+def record_starts(
+    database: Database, ids: Sequence[UUID], *, now: datetime | None = None
+) -> set[UUID]:
+    """Count a handler start on each of ``ids``, until ``finish_starts`` or the close takes it back;
+    return those for which that was one too many: they are held as a crash loop now."""
+    counts: dict[UUID, int] = dict.fromkeys(ids, 0)
+
+    def count(connection: psycopg.Connection) -> set[UUID]:
+        parameters = {
+            "ids": list(counts),
+            "counted": list(counts.values()),
+            "limit": MAX_STARTS,
+            "now": now,
+        }
+        lock_notifications(connection, list(counts))
+        with connection.cursor() as cursor:
+            counts.update(cursor.execute(RECORD_STARTS, parameters).fetchall())
+        return {id for id, starts in counts.items() if starts >= MAX_STARTS}
+
+    return database.run(count) if counts else set()
+
+
+FINISH_STARTS = """
+    UPDATE notifications n
+       SET starts = greatest(n.starts - f.number, 0)
+      FROM (SELECT id, count(*)::int AS number FROM unnest(%(ids)b::uuid[]) AS e (id) GROUP BY id) f
+     WHERE n.id = ANY(%(ids)b::uuid[]) AND n.id = f.id
+       AND n.starts > 0 AND n.status IN ('pending', 'leased', 'uncertain')
+"""
+
+
+def finish_starts(database: Database, ids: Sequence[UUID]) -> None:
+    """Take back one start for each time that ``ids`` name a notification: it came to its end,
+    whatever that was. Repeated after a lost COMMIT it takes back one more, which errs on the side
+    of trying again."""
+
+    def finish(connection: psycopg.Connection) -> None:
+        lock_notifications(connection, ids)
+        connection.execute(FINISH_STARTS, {"ids": list(ids)})
+
+    database.run(finish, pipelined=True)
 
 
 HOLD_UNREADABLE = """

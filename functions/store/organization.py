@@ -1,8 +1,11 @@
 """Organizations and their API keys.
 
-Creating and revoking need an owner's connection: the functions' role may only read here.
+Creating and revoking need the operators' role or an owner's connection: the functions' own role may
+only read here. Under an ``action`` they are kept in the same transaction. All of it may be repeated
+after an unknown COMMIT: nothing is made twice.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -11,6 +14,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from functions.core import api_key
+from functions.store.action import Action, Fate, record_action
 from functions.store.connection import Database
 
 
@@ -39,6 +43,17 @@ class ApiKey:
     scopes: list[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedApiKey:
+    """A key as its organization's operators see it, live or revoked."""
+
+    id: UUID
+    name: str
+    scopes: list[str]
+    created_at: datetime
+    revoked_at: datetime | None
+
+
 CREATE_ORGANIZATION = """
     INSERT INTO organizations (name) VALUES (%(name)s)
     ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name -- so that RETURNING sees the row
@@ -46,39 +61,105 @@ CREATE_ORGANIZATION = """
 """
 
 
-def create_organization(database: Database, *, name: str) -> Organization:
+def create_organization(
+    database: Database, *, name: str, action: Action | None = None
+) -> Organization:
     """Return the organization called ``name``, creating it if there is none yet."""
 
     def work(connection: psycopg.Connection) -> Organization:
         with connection.cursor(row_factory=class_row(Organization)) as cursor:
             cursor.execute(CREATE_ORGANIZATION, {"name": name})
             (organization,) = cursor.fetchall()
-            return organization
+        if action is not None:
+            record_action(connection, action, result={"id": str(organization.id)})
+        return organization
 
     return database.run(work)
 
 
+FIND_ORGANIZATION = """
+    SELECT id, name, created_at
+      FROM organizations
+     WHERE id = %(id)s OR name = %(name)s
+"""
+
+
+def find_organization(
+    database: Database, *, id: UUID | None = None, name: str | None = None
+) -> Organization | None:
+    """Return the organization with this ``id``, or of this ``name``; None when there is none."""
+
+    def work(connection: psycopg.Connection) -> Organization | None:
+        with connection.cursor(row_factory=class_row(Organization)) as cursor:
+            return cursor.execute(FIND_ORGANIZATION, {"id": id, "name": name}).fetchone()
+
+    return database.run(work)
+
+
+LIST_ORGANIZATIONS = """
+    SELECT id, name, created_at
+      FROM organizations
+     WHERE %(after)s::uuid IS NULL OR id > %(after)s
+     ORDER BY id
+     LIMIT %(limit)s
+"""
+
+
+def list_organizations(
+    database: Database, *, after: UUID | None = None, limit: int = 100
+) -> list[Organization]:
+    """Return up to ``limit`` organizations after the id ``after``, the oldest first."""
+
+    def work(connection: psycopg.Connection) -> list[Organization]:
+        with connection.cursor(row_factory=class_row(Organization)) as cursor:
+            parameters = {"after": after, "limit": limit}
+            return cursor.execute(LIST_ORGANIZATIONS, parameters).fetchall()
+
+    return database.run(work)
+
+
+# Nobody else has this secret: a key that has it already was made by this very call, whose COMMIT
+# was not heard of.
 CREATE_API_KEY = """
-    INSERT INTO api_keys (organization_id, name, secret_sha256, scopes)
-    VALUES (%(organization_id)s, %(name)s, %(secret_sha256)s, %(scopes)s)
-    RETURNING id
+    WITH known AS MATERIALIZED (
+        SELECT id
+          FROM api_keys
+         WHERE organization_id = %(organization_id)s
+           AND secret_sha256 = %(secret_sha256)s
+    ),
+    made AS (
+        INSERT INTO api_keys (organization_id, name, secret_sha256, scopes)
+        SELECT %(organization_id)s, %(name)s, %(secret_sha256)s, %(scopes)s
+         WHERE NOT EXISTS (SELECT FROM known)
+        RETURNING id
+    )
+    SELECT id FROM known
+    UNION ALL
+    SELECT id FROM made
 """
 
 
 def create_api_key(
-    database: Database, *, organization_id: UUID, name: str, scopes: list[str]
+    database: Database,
+    *,
+    organization_id: UUID,
+    name: str,
+    scopes: Sequence[str],
+    action: Action | None = None,
 ) -> NewApiKey:
-    """Create a key with ``scopes`` (of send, read, admin) and return its text, this once."""
+    """Create a key with ``scopes`` (see Scope) and return its text, this once."""
     secret = api_key.new_secret()
+    parameters = {
+        "organization_id": organization_id,
+        "name": name,
+        "secret_sha256": api_key.digest(secret),
+        "scopes": list(scopes),
+    }
 
     def work(connection: psycopg.Connection) -> UUID:
-        parameters = {
-            "organization_id": organization_id,
-            "name": name,
-            "secret_sha256": api_key.digest(secret),
-            "scopes": scopes,
-        }
         ((key_id,),) = connection.execute(CREATE_API_KEY, parameters).fetchall()
+        if action is not None:
+            record_action(connection, action, result={"id": str(key_id)})
         return key_id
 
     key_id = database.run(work)
@@ -103,20 +184,56 @@ def find_api_key(database: Database, *, key_id: UUID) -> ApiKey | None:
     return database.run(work)
 
 
-REVOKE_API_KEY = """
-    UPDATE api_keys
-       SET revoked_at = coalesce(%(now)s, clock_timestamp())
-     WHERE id = %(key_id)s
-       AND revoked_at IS NULL
-    RETURNING id
+LIST_API_KEYS = """
+    SELECT id, name, scopes, created_at, revoked_at
+      FROM api_keys
+     WHERE organization_id = %(organization_id)s
+       AND (%(after)s::uuid IS NULL OR id > %(after)s)
+     ORDER BY id
+     LIMIT %(limit)s
 """
 
 
-def revoke_api_key(database: Database, *, key_id: UUID, now: datetime | None = None) -> bool:
-    """Revoke the key; return whether it was live. Callers are refused within 60 s."""
+def list_api_keys(
+    database: Database, *, organization_id: UUID, after: UUID | None = None, limit: int = 100
+) -> list[ListedApiKey]:
+    """Return up to ``limit`` keys of the organization after the id ``after``, the oldest first."""
 
-    def work(connection: psycopg.Connection) -> bool:
+    def work(connection: psycopg.Connection) -> list[ListedApiKey]:
+        with connection.cursor(row_factory=class_row(ListedApiKey)) as cursor:
+            parameters = {"organization_id": organization_id, "after": after, "limit": limit}
+            return cursor.execute(LIST_API_KEYS, parameters).fetchall()
+
+    return database.run(work)
+
+
+REVOKE_API_KEY = """
+    WITH revoked AS (
+        UPDATE api_keys
+           SET revoked_at = coalesce(%(now)s, clock_timestamp())
+         WHERE id = %(key_id)s
+           AND revoked_at IS NULL
+        RETURNING id
+    )
+    SELECT CASE WHEN EXISTS (SELECT FROM revoked) THEN 'revoked'
+                WHEN EXISTS (SELECT FROM api_keys WHERE id = %(key_id)s) THEN 'already_revoked'
+                ELSE 'not_found' END AS fate
+"""
+
+
+def revoke_api_key(
+    database: Database, *, key_id: UUID, action: Action | None = None, now: datetime | None = None
+) -> Fate:
+    """Revoke the key; callers are refused within 60 s.
+
+    Fates: revoked, already_revoked, not_found.
+    """
+
+    def work(connection: psycopg.Connection) -> Fate:
         parameters = {"key_id": key_id, "now": now}
-        return connection.execute(REVOKE_API_KEY, parameters).fetchone() is not None
+        ((fate,),) = connection.execute(REVOKE_API_KEY, parameters).fetchall()
+        if action is not None:
+            record_action(connection, action, result={"fate": fate}, now=now)
+        return Fate(id=key_id, fate=fate)
 
     return database.run(work)

@@ -11,6 +11,7 @@ from datetime import datetime
 import psycopg
 from psycopg.rows import class_row, scalar_row
 
+from functions.core.declaration import Declaration, names_of_keyed, names_of_looking_up
 from functions.store.channel import ChannelRow
 from functions.store.connection import Database
 
@@ -96,8 +97,13 @@ SWEEP = """
                                    THEN j.at + j.delay_seconds * interval '1 second'
                                    ELSE n.available_at END,
                next_check_at = CASE WHEN j.status = 'uncertain'
-                                    THEN j.at + %(grace_seconds)s * interval '1 second'
+                                    THEN j.at + least(
+                                         %(grace_seconds)s,
+                                         CASE WHEN n.provider = ANY(%(looking_up)s)
+                                              THEN %(check_seconds)s END) * interval '1 second'
                                     ELSE n.next_check_at END,
+               decide_at = CASE WHEN j.status = 'uncertain'
+                                THEN j.at + %(grace_seconds)s * interval '1 second' END,
                final_at = CASE WHEN j.status = 'unconfirmed' AND n.status = 'leased' THEN j.at
                                ELSE n.final_at END,
                updated_at = j.at
@@ -129,7 +135,7 @@ def sweep(
     database: Database,
     *,
     channel: ChannelRow,
-    keyed_providers: Sequence[str],
+    declarations: Sequence[Declaration],
     now: datetime | None = None,
 ) -> Swept:
     """Take back up to 500 leases of ``channel`` whose time has passed."""
@@ -137,7 +143,9 @@ def sweep(
     parameters = {
         "channel": channel.name,
         "limit": SWEPT_AT_ONCE,
-        "keyed_providers": list(keyed_providers),
+        "keyed_providers": names_of_keyed(declarations),
+        "looking_up": names_of_looking_up(declarations),
+        "check_seconds": channel.check_base_seconds,
         "halves": halves,
         "halves_count": len(halves),
         "grace_seconds": channel.grace_seconds,

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from functions.core.metric import ChannelMetric, PriorityMetric, ServiceMetric
-from functions.providers.choice import KEYED_PROVIDERS
+from functions.providers.choice import DECLARATIONS
 from functions.runtime.credentials import Vault
 from functions.runtime.observability import emitter_for, failing_quietly, logger_for
 from functions.runtime.settings import load
@@ -26,7 +26,7 @@ database = Database(
 
 @failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    report = run_sweep(database, keyed_providers=KEYED_PROVIDERS)
+    report = run_sweep(database, declarations=DECLARATIONS)
     for gauge in report.ready:
         values = {
             PriorityMetric.READY_COUNT: gauge.ready,

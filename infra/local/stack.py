@@ -121,6 +121,8 @@ class Stack:
     _cdk: Path = field(init=False)
     _secrets: Secrets = field(init=False)
     _is_deployed: bool = field(init=False, default=False)
+    _is_disturbed: bool = field(init=False, default=False)
+    """Whether PostgreSQL had to be started again during a deployment, which that may undo."""
     _tasks: dict[str, synthesis.Task] = field(init=False, default_factory=dict[str, synthesis.Task])
 
     def __post_init__(self) -> None:
@@ -208,6 +210,7 @@ class Stack:
             parameters={**deploy.parameters(self.ports), **secrets},
             log=self.folder.log("deploy"),
             environment=self.environment,
+            meanwhile=self._keep_postgres,
         )
         self._is_deployed = True
         local = self._local(deploy.discover(clients))
@@ -234,6 +237,7 @@ class Stack:
     def _wait_until_ready(self, local: Local) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_SECONDS
         while not answers(f"{local.api_url}/v1/health"):
+            self._keep_postgres()
             if not self._processes_run() or time.monotonic() > deadline:
                 raise StackFailed(
                     f"The API does not answer on {local.api_url}: "
@@ -242,14 +246,19 @@ class Stack:
             time.sleep(0.1)
 
     def watch(self) -> None:
-        """Start again whatever dies, until interrupted; raise StackFailed when it keeps dying."""
+        """Start again whatever dies, until interrupted; raise StackFailed when it keeps dying.
+
+        What is killed from outside is started again however often: that is no fault of its own.
+        """
         restarts: list[float] = []
         while True:
             time.sleep(WATCH_SECONDS)
             if self._processes_run() and self._is_deployed:
                 continue
             now = time.monotonic()
-            restarts = [at for at in restarts if now - at < RESTARTS_WITHIN_SECONDS] + [now]
+            restarts = [at for at in restarts if now - at < RESTARTS_WITHIN_SECONDS]
+            if not self._was_killed():
+                restarts.append(now)
             if len(restarts) > MAX_RESTARTS:
                 raise StackFailed(f"Processes keep ending; their logs are in {self.folder.logs}.")
             try:
@@ -257,15 +266,21 @@ class Stack:
             except _REPAIR_FAILURES as error:
                 self.report.note(str(error))
 
+    def _was_killed(self) -> bool:
+        """Whether something is down because of a SIGKILL, or came to nothing because of one."""
+        processes = (self.postgres.process, self.simulator.process, self.emulator.process)
+        return self._is_disturbed or any(
+            process is not None and process.poll() == -signal.SIGKILL for process in processes
+        )
+
     def _processes_run(self) -> bool:
         return self.postgres.is_running and self.simulator.is_running and self.emulator.is_running
 
     def repair(self) -> None:
         """Start again what does not run; the functions find a new connection by themselves."""
+        self._is_disturbed = False
         if not self.postgres.is_running:
-            self.report.note("PostgreSQL ended and is started again.")
-            self.postgres.stop()
-            self.postgres.start(patience_seconds=PATIENCE_SECONDS)
+            self._restart_postgres()
             if self.emulator.is_running:
                 deploy.start_loops(Clients(self.emulator.endpoint))
         if not self.simulator.is_running:
@@ -281,6 +296,17 @@ class Stack:
             self.emulator.wait()
             self._deploy()
         self.report.note("Everything runs again.")
+
+    def _restart_postgres(self) -> None:
+        self.report.note("PostgreSQL ended and is started again.")
+        self.postgres.stop()
+        self.postgres.start(patience_seconds=PATIENCE_SECONDS)
+
+    def _keep_postgres(self) -> None:
+        """Start PostgreSQL again while a deployment, which needs it, is waited for."""
+        if not self.postgres.is_running:
+            self._is_disturbed = True
+            self._restart_postgres()
 
     def stop(self) -> None:
         """End everything, the functions before the database they use; then tidy up."""

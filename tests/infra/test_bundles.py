@@ -92,7 +92,7 @@ def test_a_bundle_imports_in_a_clean_process_of_lambda_s_python(aws: Assembly, n
     ("never", "names"),
     [
         ("pydantic", {*FOLDERS} - {"ingest", "callbacks"}),
-        ("boto3", {*FOLDERS} - {"claim", "migrate"}),
+        ("boto3", {*FOLDERS} - {"claim", "migrate", "console"}),
         ("aws_cdk", {*FOLDERS}),
     ],
 )

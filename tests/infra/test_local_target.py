@@ -78,6 +78,7 @@ def test_one_local_template_serves_every_port(local: Assembly) -> None:
         "DatabasePort",
         "DatabaseName",
         "DatabaseUser",
+        "OperatorDatabaseUser",
         "DatabaseAuth",
         "MigrateDatabaseUser",
         "HashSecretArn",

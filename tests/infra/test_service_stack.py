@@ -19,6 +19,7 @@ FOLDERS = {
     "reconcile": "reconcile",
     "sweeper": "sweeper",
     "migrate": "migrate",
+    "console": "console",
     **{f"sender-{channel}": "sender" for channel in Channel},
 }
 """The functions of the service, and the folder each one runs."""
@@ -100,18 +101,49 @@ def test_the_roles_hold_only_the_rights_of_their_work(aws: Assembly) -> None:
     expected = {name: set(everyone) for name in FOLDERS}
     expected["ingest"] |= {"secrets", "key"}
     expected["callbacks"] |= {"secrets", "key"}
+    expected["reconcile"] |= {"secrets", "key"}
     expected["claim"] |= {"queues"}
+    expected["console"] |= {"secrets", "key", "dead-letters"}
     for channel in Channel:
         expected[f"sender-{channel}"] |= {"secrets", "key", "queue"}
     expected["migrate"] = {"log", "network", "secrets", "key", "start"}
     assert {name: set(rights(service, name)) for name in FOLDERS} == expected
 
 
-def test_only_the_service_role_can_be_logged_in_as(aws: Assembly) -> None:
+def test_a_function_logs_in_as_its_own_user_and_can_be_no_other(aws: Assembly) -> None:
+    service = aws["ServiceStack"]
     for name in FOLDERS:
-        if statement := rights(aws["ServiceStack"], name).get("database"):
+        if statement := rights(service, name).get("database"):
+            user = "sendoff_operator" if name == "console" else "sendoff_service"
+            assert service.environment(f"sendoff-{name}")["DATABASE_USER"] == user
             assert statement["Action"] == "rds-db:connect"
-            assert statement["Resource"]["Fn::Join"][1][-1] == "/sendoff_service"
+            assert statement["Resource"]["Fn::Join"][1][-1] == f"/{user}"
+
+
+def test_the_console_receives_from_the_dead_letter_queues_alone(service: Template) -> None:
+    resources = rights(service, "console")["dead-letters"]["Resource"]
+    names = {service.named(one, "QueueName") for one in resources}
+    assert names == {f"sendoff-{channel}-dlq" for channel in Channel}
+    environment = service.environment("sendoff-console")
+    for channel in Channel:
+        url = environment[f"{channel.upper()}_DEAD_LETTERS_URL"]
+        assert service.named(url, "QueueName") == f"sendoff-{channel}-dlq"
+
+
+def test_an_operator_may_invoke_the_console_and_nothing_else(service: Template) -> None:
+    policies = service.properties("AWS::IAM::ManagedPolicy", "ManagedPolicyName")
+    assert set(policies) == {"sendoff-operator"}
+    (statement,) = policies["sendoff-operator"]["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Allow", "lambda:InvokeFunction")
+    assert service.named(statement["Resource"], "FunctionName") == "sendoff-console"
+    (policy,) = service.of_type("AWS::IAM::ManagedPolicy")
+    assert service.text["Outputs"]["OperatorPolicyArn"]["Value"] == {"Ref": policy}
+
+
+def test_the_console_reads_the_secret_that_keys_recipient_hashes(service: Template) -> None:
+    hash_secret = rights(service, "ingest")["secrets"]["Resource"]
+    assert rights(service, "console")["secrets"]["Resource"] == hash_secret
+    assert service.environment("sendoff-console")["HASH_SECRET_ARN"] == hash_secret
 
 
 def test_a_sender_receives_from_its_own_queue_alone(service: Template) -> None:
@@ -286,6 +318,7 @@ def test_the_prefix_names_everything(tmp_path_factory: pytest.TempPathFactory) -
         ("AWS::Events::Rule", "Name"),
         ("AWS::Logs::LogGroup", "LogGroupName"),
         ("AWS::ApiGatewayV2::Api", "Name"),
+        ("AWS::IAM::ManagedPolicy", "ManagedPolicyName"),
     ):
         names = named.properties(kind, name_property)
         assert names

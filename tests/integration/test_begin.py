@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from functions.core.outcome import Unknown
+from functions.providers.choice import DECLARATIONS
 from functions.store.begin import Opening, begin
 from functions.store.connection import Database
 from functions.store.survey import promote
@@ -18,7 +19,17 @@ from tests.fakes import (
     moves_of,
     row_of,
 )
-from tests.steps import begin_one, begun, channel_of, close_one, lease, now_of, opening_of
+from tests.steps import (
+    begin_all,
+    begin_one,
+    begun,
+    channel_of,
+    close_one,
+    declaration_of,
+    lease,
+    now_of,
+    opening_of,
+)
 
 
 def test_an_attempt_is_in_the_ledger_and_on_the_row_before_any_call(
@@ -52,7 +63,11 @@ def test_a_lease_is_extended_to_the_end_of_the_invocation_and_never_shortened(
 def test_a_set_opens_each_of_its_attempts(owner: psycopg.Connection, database: Database) -> None:
     ids = add_notifications(owner, 10)
     openings = [opening_of(row) for row in lease(database)]
-    answers = begin(database, openings, provider="http", remaining_seconds=30)
+    answers = begin_all(
+        database,
+        openings,
+        remaining_seconds=30,
+    )
     assert {id: answers[id].send for id in ids} == dict.fromkeys(ids, True)
     ledger = owner.execute("SELECT notification_id, id FROM attempts").fetchall()
     assert set(ledger) == {(opening.id, opening.token) for opening in openings}
@@ -64,7 +79,11 @@ def test_the_same_message_twice_in_one_set_opens_one_attempt(
     (id,) = add_notifications(owner)
     (leased,) = lease(database)
     twice = [opening_of(leased), opening_of(leased)]
-    answers = begin(database, twice, provider="http", remaining_seconds=30)
+    answers = begin_all(
+        database,
+        twice,
+        remaining_seconds=30,
+    )
     assert [answers[id].send] == [True]
     assert row_of(owner, id).attempts_spent == 1
     assert owner.execute("SELECT count(*) FROM attempts").fetchone() == (1,)
@@ -120,12 +139,13 @@ def test_of_two_leases_in_one_set_the_newer_counts(
     now = now_of(owner)
     (old,) = lease(database, now=now)
     later = now + timedelta(hours=1)
-    sweep(database, channel=channel_of(database), keyed_providers=[], now=later)
+    sweep(database, channel=channel_of(database), declarations=[], now=later)
     (new,) = lease(database, now=later)
     answers = begin(
         database,
         [opening_of(old), opening_of(new)],
-        provider="http",
+        declaration=declaration_of("http"),
+        declarations=DECLARATIONS,
         remaining_seconds=30,
         now=later,
     )
@@ -134,7 +154,14 @@ def test_of_two_leases_in_one_set_the_newer_counts(
 
 def test_what_is_not_there_has_no_answer(database: Database) -> None:
     stranger = Opening(id=uuid4(), lease_number=1, token=uuid4())
-    assert begin(database, [stranger], provider="http", remaining_seconds=30) == {}
+    assert (
+        begin_all(
+            database,
+            [stranger],
+            remaining_seconds=30,
+        )
+        == {}
+    )
 
 
 def test_a_row_that_expired_on_its_way_ends(owner: psycopg.Connection, database: Database) -> None:

@@ -10,7 +10,7 @@ import pytest
 from functions.core.errors import TooLate, Unavailable
 from functions.core.login import Login
 from functions.core.outcome import Transient
-from functions.store.begin import Opening, begin
+from functions.store.begin import Opening
 from functions.store.cancel import cancel_notification
 from functions.store.connection import Database
 from functions.store.lock import lock_notifications
@@ -23,6 +23,7 @@ from tests.fakes import (
     row_of,
 )
 from tests.steps import (
+    begin_all,
     begin_one,
     begun,
     channel_of,
@@ -142,7 +143,11 @@ def test_two_sets_of_the_same_rows_in_opposite_order_send_each_once(
 
     def begin_in(order: int, database: Database) -> list[UUID]:
         openings = [opening_of(row) for row in leases[::order]]
-        answers = begin(database, openings, provider="http", remaining_seconds=30)
+        answers = begin_all(
+            database,
+            openings,
+            remaining_seconds=30,
+        )
         return [id for id, answer in answers.items() if answer.send]
 
     with (
@@ -168,7 +173,11 @@ def test_a_set_writer_locks_in_id_order_whatever_order_it_was_given(
         with waiting(
             owner,
             "set",
-            lambda: begin(set_writer, reversed_openings, provider="http", remaining_seconds=30),
+            lambda: begin_all(
+                set_writer,
+                reversed_openings,
+                remaining_seconds=30,
+            ),
         ):
             free = "SELECT id FROM notifications ORDER BY id FOR UPDATE SKIP LOCKED"
             unlocked = probe.run(lambda connection: connection.execute(free).fetchall())
@@ -187,7 +196,7 @@ def test_a_begin_that_waits_for_the_sweep_is_stale(
         connected(login, "sweep", kind=HeldDatabase) as (sweeping,),
         connected(login, "begin", kind=Database) as (beginning,),
     ):
-        assert sweep(sweeping, channel=channel, keyed_providers=[], now=late).released == 1
+        assert sweep(sweeping, channel=channel, declarations=[], now=late).released == 1
         with waiting(owner, "begin", lambda: begin_one(beginning, opening_of(leased))) as answer:
             sweeping.commit()
         assert (answer.result().verdict, answer.result().send) == ("stale", False)

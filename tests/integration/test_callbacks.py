@@ -9,11 +9,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from functions.callbacks.receive import MAX_BODY_BYTES, MAX_REASON_CHARACTERS
+from functions.callbacks.receive import MAX_BODY_BYTES
 from functions.core.errors import Fault
 from functions.core.login import Login
 from functions.core.signature import authenticate
 from functions.core.strict_json import MAX_FAULTS
+from functions.providers.http_report import MAX_REASON_CHARACTERS
 from functions.store.connection import Database, connector
 from functions.store.receipt import Recorded
 from tests.conftest import free_port

@@ -9,6 +9,7 @@ from functions.core.errors import TooLate
 from functions.core.evidence import Rank, Receipt
 from functions.core.login import Login
 from functions.core.outcome import Accepted, Unknown
+from functions.providers.choice import DECLARATIONS
 from functions.store.cancel import cancel_notification
 from functions.store.check import CHECKED_AT_ONCE, Checked, check
 from functions.store.connection import Database
@@ -36,11 +37,15 @@ def make_uncertain(
 ) -> None:
     owner.execute("UPDATE channels SET unknown_policy = %s", [policy])
     add_notifications(owner, max_attempts=2, expires_in_seconds=7_200)
-    close_one(database, begun(database, now=now), Unknown(), keyed=False, now=now)
+    opening = begun(database, now=now, provider="http_keyless")
+    close_one(database, opening, Unknown(), keyed=False, now=now)
 
 
 def test_nothing_is_looked_at_before_its_time(database: Database, submitted_at: datetime) -> None:
-    assert check(database, now=submitted_at + timedelta(seconds=29)) == NOTHING
+    assert (
+        check(database, declarations=DECLARATIONS, now=submitted_at + timedelta(seconds=29))
+        == NOTHING
+    )
 
 
 def test_looks_come_at_doubling_distances_up_to_the_cap(
@@ -51,7 +56,7 @@ def test_looks_come_at_doubling_distances_up_to_the_cap(
     assert row is not None
     at = submitted_at + timedelta(seconds=30)
     for expected in (60, 120, 240, 240):
-        assert check(database, now=at).looked_at == 1
+        assert check(database, declarations=DECLARATIONS, now=at).looked_at == 1
         next_check_at = row_of(owner, row[0]).next_check_at
         assert 0.8 * expected <= (next_check_at - at).total_seconds() <= 1.2 * expected
         at = next_check_at
@@ -61,7 +66,7 @@ def test_the_next_look_never_lies_beyond_the_cutoff(
     owner: psycopg.Connection, database: Database, submitted_at: datetime
 ) -> None:
     just_before = submitted_at + CUTOFF - timedelta(seconds=1)
-    assert check(database, now=just_before).unconfirmed == 0
+    assert check(database, declarations=DECLARATIONS, now=just_before).unconfirmed == 0
     row = owner.execute("SELECT status, next_check_at FROM notifications").fetchone()
     assert row == ("submitted", submitted_at + CUTOFF)
 
@@ -70,13 +75,15 @@ def test_no_receipt_by_the_cutoff_ends_unconfirmed(
     owner: psycopg.Connection, database: Database, submitted_at: datetime
 ) -> None:
     end = submitted_at + CUTOFF
-    assert check(database, now=end) == Checked(looked_at=1, unconfirmed=1, retried=0, held=0)
+    assert check(database, declarations=DECLARATIONS, now=end) == Checked(
+        looked_at=1, unconfirmed=1, retried=0, held=0
+    )
     row = owner.execute("SELECT id, status, reason, final_at FROM notifications").fetchone()
     assert row is not None
     assert row[1:] == ("unconfirmed", "no_receipt_by_cutoff", end)
     last = moves_of(owner, row[0])[-1]
     assert last == ("reconcile", "submitted", "unconfirmed", "no_receipt_by_cutoff")
-    assert check(database, now=end + CUTOFF) == NOTHING
+    assert check(database, declarations=DECLARATIONS, now=end + CUTOFF) == NOTHING
 
 
 def test_an_uncertain_row_is_left_alone_within_its_grace(
@@ -84,7 +91,10 @@ def test_an_uncertain_row_is_left_alone_within_its_grace(
 ) -> None:
     now = now_of(owner)
     make_uncertain(owner, database, now=now, policy="retry")
-    assert check(database, now=now + GRACE - timedelta(seconds=1)) == NOTHING
+    assert (
+        check(database, declarations=DECLARATIONS, now=now + GRACE - timedelta(seconds=1))
+        == NOTHING
+    )
 
 
 def test_its_grace_over_an_uncertain_row_is_held_where_the_channel_says_so(
@@ -92,7 +102,7 @@ def test_its_grace_over_an_uncertain_row_is_held_where_the_channel_says_so(
 ) -> None:
     now = now_of(owner)
     make_uncertain(owner, database, now=now, policy="hold")
-    assert check(database, now=now + GRACE).held == 1
+    assert check(database, declarations=DECLARATIONS, now=now + GRACE).held == 1
     row = owner.execute("SELECT status, reason, attempt_id, in_doubt FROM notifications").fetchone()
     assert row == ("dead", "outcome_unknown", None, 1)
 
@@ -102,7 +112,7 @@ def test_its_grace_over_an_uncertain_row_is_tried_again_where_the_channel_says_s
 ) -> None:
     now = now_of(owner)
     make_uncertain(owner, database, now=now, policy="retry")
-    assert check(database, now=now + GRACE).retried == 1
+    assert check(database, declarations=DECLARATIONS, now=now + GRACE).retried == 1
     row = owner.execute("SELECT status, ready, attempt_id, in_doubt FROM notifications").fetchone()
     assert row == ("pending", True, None, 1)
     assert len(lease(database)) == 1
@@ -114,7 +124,7 @@ def test_a_budget_spent_is_held_whatever_the_channel_says(
     now = now_of(owner)
     make_uncertain(owner, database, now=now, policy="retry")
     owner.execute("UPDATE notifications SET attempts_spent = max_attempts")
-    assert check(database, now=now + GRACE).held == 1
+    assert check(database, declarations=DECLARATIONS, now=now + GRACE).held == 1
 
 
 def test_an_uncertain_row_that_expired_ends_unconfirmed(
@@ -122,7 +132,7 @@ def test_an_uncertain_row_that_expired_ends_unconfirmed(
 ) -> None:
     now = now_of(owner)
     make_uncertain(owner, database, now=now, policy="retry")
-    assert check(database, now=now + timedelta(hours=3)).unconfirmed == 1
+    assert check(database, declarations=DECLARATIONS, now=now + timedelta(hours=3)).unconfirmed == 1
     row = owner.execute("SELECT status, reason FROM notifications").fetchone()
     assert row == ("unconfirmed", "expired")
 
@@ -132,7 +142,7 @@ def test_what_may_have_been_accepted_is_not_cancelled_after_a_retry(
 ) -> None:
     now = now_of(owner)
     make_uncertain(owner, database, now=now, policy="retry")
-    check(database, now=now + GRACE)
+    check(database, declarations=DECLARATIONS, now=now + GRACE)
     row = owner.execute("SELECT id FROM notifications").fetchone()
     assert row is not None
     with pytest.raises(TooLate):
@@ -168,9 +178,9 @@ def test_evidence_that_comes_between_the_look_and_the_lock_decides(
         stopped_clock(owner, login.name),
         connected(login, "check", kind=Database) as (checking,),
         as_owner(login) as callbacks,
-        waiting(owner, "check", lambda: check(checking)) as checked,
+        waiting(owner, "check", lambda: check(checking, declarations=DECLARATIONS)) as checked,
     ):
-        record(callbacks, [receipt], provider="http")
+        record(callbacks, [receipt], provider="http", declarations=DECLARATIONS)
         owner.execute("SELECT pg_advisory_unlock(1)")
     assert (checked.result().retried, checked.result().held) == (0, 0)
     assert row_of(owner, row[0]).status == status
@@ -185,7 +195,7 @@ def test_a_check_looks_at_a_bounded_number_the_longest_due_first(
         "next_check_at = clock_timestamp()"
     )
     now = now_of(owner, seconds=1)
-    looked_at = [check(database, now=now).looked_at for _ in range(3)]
+    looked_at = [check(database, declarations=DECLARATIONS, now=now).looked_at for _ in range(3)]
     assert looked_at == [CHECKED_AT_ONCE, 5, 0]
 
 

@@ -215,9 +215,9 @@ def test_c5_a_lease_lives_and_ends_by_the_databases_clock(
     (id,) = add_notifications(owner)
     lease(database, lease_seconds=240, now=now_of(owner, seconds=-60))
     channel = channel_of(database)
-    assert sweep(database, channel=channel, keyed_providers=[]).total == 0
+    assert sweep(database, channel=channel, declarations=[]).total == 0
     late = now_of(owner, seconds=190)
-    assert sweep(database, channel=channel, keyed_providers=[], now=late).released == 1
+    assert sweep(database, channel=channel, declarations=[], now=late).released == 1
     assert row_of(owner, id).status == "pending"
 
 

@@ -260,7 +260,7 @@ def test_c7_killed_after_the_commit_before_the_queue_the_row_is_claimed_again(
     assert (row_of(owner, id).status, dead.ids()) == ("leased", [])
     assert claimer_of(database, FakeSqs()).round().was_idle  # the lease stands until it ends
     late = now_of(owner, hours=1)
-    assert sweep(database, channel=channel_of(database), keyed_providers=[], now=late).released == 1
+    assert sweep(database, channel=channel_of(database), declarations=[], now=late).released == 1
     assert submissions_of(owner, database, claim_again(database)) == 1
 
 
@@ -286,7 +286,7 @@ def test_c7_a_message_of_a_lease_that_was_taken_back_sends_nothing(
     with pytest.raises(Killed):
         claimer_of(database, dead).round()
     late = now_of(owner, hours=1)
-    assert sweep(database, channel=channel_of(database), keyed_providers=[], now=late).released == 1
+    assert sweep(database, channel=channel_of(database), declarations=[], now=late).released == 1
     messages = [*dead.messages["email"], *claim_again(database)]
     assert [message.lease_number for message in messages] == [1, 2]
     assert submissions_of(owner, database, messages) == 1

@@ -20,7 +20,16 @@ from functions.store.close import Closing, close
 from functions.store.connection import Database
 from functions.store.survey import promote
 from tests.fakes import add_notifications, moves_of, row_of
-from tests.steps import begin_one, begun, channel_of, close_one, lease, now_of, opening_of
+from tests.steps import (
+    begin_one,
+    begun,
+    channel_of,
+    close_one,
+    declaration_of,
+    lease,
+    now_of,
+    opening_of,
+)
 
 WAITING_LIMIT_SECONDS = 72 * 3_600
 
@@ -314,7 +323,9 @@ def test_a_set_closes_each_as_it_came_out(owner: psycopg.Connection, database: D
         )
         for id, outcome in zip(ids, outcomes, strict=True)
     ]
-    closed = close(database, closings, channel=channel_of(database), keyed=True)
+    closed = close(
+        database, closings, channel=channel_of(database), declaration=declaration_of("http")
+    )
     statuses = [closed[id].status for id in ids]
     assert statuses == ["submitted", "dead", "pending", "pending"]
     assert [row_of(owner, id).status for id in ids] == statuses
@@ -338,7 +349,7 @@ def test_seconds_may_be_whole_or_not_within_one_set(
         )
         for opening, seconds in answers
     ]
-    close(database, closings, channel=channel_of(database), keyed=True)
+    close(database, closings, channel=channel_of(database), declaration=declaration_of("http"))
     assert {row_of(owner, id).status for id in ids} == {"pending"}
     kept = owner.execute("SELECT retry_after_seconds FROM attempts ORDER BY 1").fetchall()
     assert kept == [(0,), (7,), (7,), (None,)]

@@ -13,10 +13,11 @@ from functions.core.evidence import Rank, Receipt
 from functions.core.login import Login
 from functions.core.outcome import Accepted, Outcome, Refused, Rejected, Transient, Unknown
 from functions.core.states import MAX_STARTS
+from functions.providers.choice import DECLARATIONS
 from functions.store.begin import Opening
 from functions.store.check import check
 from functions.store.connection import Database
-from functions.store.delivery import record_start
+from functions.store.delivery import record_starts
 from functions.store.receipt import record
 from functions.store.survey import promote
 from functions.store.sweep import sweep
@@ -32,8 +33,6 @@ from tests.steps import (
     opening_of,
     waiting,
 )
-
-KEYED = ("http",)
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class Scene:
         swept = sweep(
             self.database,
             channel=channel_of(self.database),
-            keyed_providers=KEYED if keyed else (),
+            declarations=DECLARATIONS if keyed else (),
             now=self.later,
         )
         assert swept.in_doubt == 1
@@ -184,7 +183,7 @@ def test_a_late_close_while_reconcile_moves_on_is_fenced(scene: Scene) -> None:
     scene.sweep(keyed=False)
     assert scene.row.status == "uncertain"
     scene.later_by(hours=1)
-    assert check(scene.database, now=scene.later).retried == 1
+    assert check(scene.database, declarations=DECLARATIONS, now=scene.later).retried == 1
     assert scene.close(scene.stale, Rejected(), keyed=False) is None
     assert (scene.row.status, scene.row.in_doubt) == ("pending", 0)
 
@@ -198,7 +197,7 @@ def test_a_close_that_waits_for_reconcile_finds_what_it_decided(scene: Scene, lo
         connected(login, "close", kind=Database) as (closing,),
     ):
         channel_of(closing)
-        assert check(checking, now=scene.later).retried == 1
+        assert check(checking, declarations=DECLARATIONS, now=scene.later).retried == 1
         with waiting(
             scene.owner, "close", lambda: close_one(closing, scene.stale, Transient(), keyed=False)
         ) as answer:
@@ -212,7 +211,7 @@ def test_a_check_passes_over_a_row_that_is_being_closed(scene: Scene, login: Log
     scene.later_by(hours=1)
     with connected(login, "close", kind=HeldDatabase) as (closing,):
         close_one(closing, scene.stale, Accepted(reference="m-1"), keyed=False)
-        assert check(scene.database, now=scene.later).looked_at == 0
+        assert check(scene.database, declarations=DECLARATIONS, now=scene.later).looked_at == 0
         closing.commit()
     assert scene.row.status == "submitted"
 
@@ -246,7 +245,13 @@ def receipt_of(scene: Scene, rank: Rank) -> Receipt:
 def test_what_a_receipt_proved_before_the_close_stands(
     scene: Scene, rank: Rank, status: str, outcome: Outcome
 ) -> None:
-    record(scene.database, [receipt_of(scene, rank)], provider="http", now=scene.later)
+    record(
+        scene.database,
+        [receipt_of(scene, rank)],
+        provider="http",
+        declarations=DECLARATIONS,
+        now=scene.later,
+    )
     assert scene.close(scene.stale, outcome) == status
     row = scene.row
     assert (row.status, row.attempt_id, row.lease_until) == (status, None, None)
@@ -270,23 +275,23 @@ def test_a_row_that_we_ended_is_never_brought_back_by_a_close(
 
 
 def test_a_crash_loop_is_held_after_five_starts_that_never_finished(scene: Scene) -> None:
-    results = [record_start(scene.database, scene.stale.id) for _ in range(MAX_STARTS)]
-    assert results == [False] * (MAX_STARTS - 1) + [True]
+    results = [record_starts(scene.database, [scene.stale.id]) for _ in range(MAX_STARTS)]
+    assert results == [set()] * (MAX_STARTS - 1) + [{scene.stale.id}]
     assert (scene.row.status, scene.row.reason) == ("dead", "crash_loop")
     assert moves_of(scene.owner, scene.stale.id) == [("sender", "leased", "dead", "crash_loop")]
-    assert not record_start(scene.database, scene.stale.id)
+    assert not record_starts(scene.database, [scene.stale.id])
 
 
 def test_a_start_is_counted_under_any_lease_and_while_pending_but_not_once_it_moved_on(
     owner: psycopg.Connection, database: Database
 ) -> None:
     (id,) = add_notifications(owner)
-    record_start(database, id)
+    record_starts(database, [id])
     opening = begun(database)
-    record_start(database, id)
+    record_starts(database, [id])
     assert row_of(owner, id).starts == 2
     close_one(database, opening, Accepted(reference="m-1"))
-    record_start(database, id)
+    record_starts(database, [id])
     assert row_of(owner, id).starts == 0
 
 
@@ -294,11 +299,11 @@ def test_the_attempt_of_a_crash_loop_is_closed_by_the_sweep_and_the_hold_stands(
     scene: Scene,
 ) -> None:
     for _ in range(MAX_STARTS):
-        record_start(scene.database, scene.stale.id)
+        record_starts(scene.database, [scene.stale.id])
     swept = sweep(
         scene.database,
         channel=channel_of(scene.database),
-        keyed_providers=KEYED,
+        declarations=DECLARATIONS,
         now=scene.later,
     )
     assert swept.settled == 1
@@ -316,7 +321,7 @@ def test_a_held_row_is_not_sent_again_because_a_slow_worker_came_back(
     scene: Scene, outcome: Outcome, keyed: bool
 ) -> None:
     for _ in range(MAX_STARTS):
-        record_start(scene.database, scene.stale.id)
+        record_starts(scene.database, [scene.stale.id])
     assert scene.close(scene.stale, outcome, keyed=keyed) == "dead"
     row = scene.row
     assert (row.status, row.reason, row.attempt_id) == ("dead", "crash_loop", None)
@@ -325,7 +330,7 @@ def test_a_held_row_is_not_sent_again_because_a_slow_worker_came_back(
 
 def test_acceptance_moves_a_held_row_even_a_discarded_one(scene: Scene) -> None:
     for _ in range(MAX_STARTS):
-        record_start(scene.database, scene.stale.id)
+        record_starts(scene.database, [scene.stale.id])
     scene.owner.execute("UPDATE notifications SET discarded_at = now(), final_at = now()")
     assert scene.close(scene.stale, Accepted(reference="m-1")) == "submitted"
     assert (scene.row.discarded_at, scene.row.final_at) == (None, None)

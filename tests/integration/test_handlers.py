@@ -24,6 +24,7 @@ from tests.function_process import (
     callbacks_environment,
     environment_of,
     function,
+    reconcile_environment,
     sender_environment,
 )
 from tests.gateway import Asked, gateway, giving
@@ -83,7 +84,7 @@ def test_what_a_function_never_needs_is_not_imported(
     for name, environment, never in (
         ("sender", sender_environment(login, manager), clients),
         ("callbacks", callbacks_environment(login, manager), clients),
-        ("reconcile", environment_of(login), clients),
+        ("reconcile", reconcile_environment(login, manager), clients),
         ("migrate", environment_of(login), set[str]()),
         ("claim", environment_of(login, **queues(manager)), set[str]()),
     ):
@@ -308,7 +309,7 @@ def test_a_schedule_starts_a_run_that_beats_and_writes_one_line(
     heartbeat: str,
 ) -> None:
     add_notifications(owner, recipient=RECIPIENT, content=SENTINEL, delay_seconds=3600)
-    environment = environment_of(login, **queues(manager))
+    environment = reconcile_environment(login, manager) | queues(manager)
     with function(event.partition(".")[0], environment, tmp_path) as process:
         answer = process.invoke(recorded(event))
         assert isinstance(answer, dict)
@@ -318,9 +319,9 @@ def test_a_schedule_starts_a_run_that_beats_and_writes_one_line(
 
 
 def test_a_reconciliation_that_cannot_reach_its_database_fails_and_says_so(
-    login: Login, tmp_path: Path
+    login: Login, manager: SecretsManager, tmp_path: Path
 ) -> None:
-    environment = environment_of(login) | {"DATABASE_PORT": str(free_port())}
+    environment = reconcile_environment(login, manager) | {"DATABASE_PORT": str(free_port())}
     with function("reconcile", environment, tmp_path) as process:
         with pytest.raises(InvocationError, match="InvocationFailed"):
             process.invoke(recorded("reconcile.scheduled"))

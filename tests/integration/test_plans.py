@@ -10,30 +10,40 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any, LiteralString
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from functions.core.evidence import Rank, Receipt, StoredReceipt
 from functions.core.outcome import Accepted
 from functions.core.policy import Suppress
-from functions.store.begin import Opening, begin
+from functions.core.states import Finding
+from functions.providers.choice import DECLARATIONS
+from functions.store.begin import Opening
 from functions.store.channel import ChannelRow, read_channels
 from functions.store.check import CHECKED_AT_ONCE, check
 from functions.store.claim import Leased, record_verdicts, release
 from functions.store.close import Closing, close
 from functions.store.connection import Database
-from functions.store.delivery import hold_unreadable, load, record_start
+from functions.store.delivery import finish_starts, hold_unreadable, load, record_starts
+from functions.store.held import discard, list_held, requeue
+from functions.store.replay import replay
+from functions.store.restore import mark_gap
 from functions.store.survey import PROMOTED_AT_ONCE, promote, survey
 from functions.store.sweep import SWEPT_AT_ONCE, expire, sweep
+from functions.store.uncertain import list_uncertain, settle
 from infra.local.postgres import HOST, Postgres
 from tests.conftest import owner_connection
 from tests.fakes import FIRST_ORGANIZATION, HeldDatabase
-from tests.steps import lease_turn, now_of
+from tests.operating import action
+from tests.steps import begin_all, declaration_of, lease_turn, now_of
 
 NAME = "plans"
+SERVICE, OPERATOR = "sendoff_service", "sendoff_operator"
 MOODS = ("kept since small", "values", "generic", "no statistics")
 SET_OF = 10
 """What a sender gets from its queue."""
@@ -104,16 +114,26 @@ FILL = """
            clock_timestamp()
       FROM generate_series(1, ceil(20000 * %(part)s)::int) AS i;
 
+    INSERT INTO receipts (id, provider, event_key, organization_id, notification_id, type,
+                          evidence_rank, occurred_at, received_at, applied, raw)
+    SELECT uuidv7(-age), 'http', n.id::text, n.organization_id, n.id, 'opened', 0,
+           clock_timestamp() - age, clock_timestamp() - age, true, '{}'
+      FROM (SELECT id, organization_id, row_number() OVER () * interval '1 second' AS age
+              FROM notifications
+             WHERE status = 'delivered') n
+    ON CONFLICT DO NOTHING;
+
     SET session_replication_role = origin;
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A database with much in it: its owner, and a connection that knew it when it was small."""
+    """A database with much in it: its owner, and connections that knew it when it was small."""
 
     owner: psycopg.Connection
     early: "Explained"
+    operating_early: "Explained"
 
 
 @pytest.fixture(scope="module")
@@ -122,19 +142,24 @@ def stage(postgres: Postgres) -> Iterator[Stage]:
     with owner_connection(postgres, "postgres") as server:
         server.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template").format(name))
         early = explained_database(postgres, generic=True)
+        operating_early = explained_database(postgres, generic=True, role=OPERATOR)
         with owner_connection(postgres, NAME) as owner, psycopg.ClientCursor(owner) as cursor:
             for table in LARGE:
                 alter = sql.SQL("ALTER TABLE {} SET (autovacuum_enabled = false)")
                 owner.execute(alter.format(sql.Identifier(table)))
-            for setting, value in SETTINGS.items():
-                tell = sql.SQL("ALTER ROLE sendoff_service IN DATABASE {} SET {} = {}")
-                owner.execute(tell.format(name, sql.SQL(setting), sql.Literal(value)))
+            for role, (setting, value) in product((SERVICE, OPERATOR), SETTINGS.items()):
+                tell = sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}")
+                who = sql.Identifier(role)
+                owner.execute(tell.format(who, name, sql.SQL(setting), sql.Literal(value)))
             cursor.execute(FILL, {"first": str(FIRST_ORGANIZATION), "part": 0.0005})
             run_each_statement(early.database)
-            early.undo()
+            run_each_operators_statement(operating_early.database)
+            for told in (early, operating_early):
+                told.undo()
             cursor.execute(FILL, {"first": str(FIRST_ORGANIZATION), "part": 1})
-            yield Stage(owner, early)
-        early.database.close()
+            yield Stage(owner, early, operating_early)
+        for told in (early, operating_early):
+            told.database.close()
         server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
 
 
@@ -157,13 +182,27 @@ def run_each_statement(database: Database) -> None:
     record_verdicts(database, [(stranger, Suppress(reason="opted_out"))])
     release(database, [(nobody.id, 1)])
     load(database, [nobody.id])
-    begin(database, [nobody], provider="http", remaining_seconds=30)
-    close(database, [closing_of(nobody)], channel=channel, keyed=True)
+    begin_all(
+        database,
+        [nobody],
+        remaining_seconds=30,
+    )
+    close(database, [closing_of(nobody)], channel=channel, declaration=declaration_of("http"))
     hold_unreadable(database, [(nobody.id, 1)])
-    record_start(database, nobody.id)
-    sweep(database, channel=channel, keyed_providers=["http"])
+    record_starts(database, [nobody.id])
+    sweep(database, channel=channel, declarations=DECLARATIONS)
     expire(database)
-    check(database)
+    check(database, declarations=DECLARATIONS)
+
+
+def run_each_operators_statement(database: Database) -> None:
+    """Run an operator's statements that write, for nobody: their plans are kept as well."""
+    requeue_all(database, [uuid4()])
+    discard(database, [uuid4()], action=action())
+    settle(database, uuid4(), finding=Finding.HOLD, action=action())
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+    mark_gap(database, since=long_ago, declarations=DECLARATIONS, action=action())
+    replay(database, reparse=understood, limit=1, action=action())
 
 
 def closing_of(opening: Opening) -> Closing:
@@ -246,23 +285,37 @@ def _scans(node: dict[str, Any]) -> Generator[Scan]:
 
 @pytest.fixture
 def explained(postgres: Postgres, stage: Stage, mood: str) -> Iterator[Explained]:
+    yield from _explained(postgres, stage.early, mood, role=SERVICE)
+
+
+@pytest.fixture
+def operated(postgres: Postgres, stage: Stage, mood: str) -> Iterator[Explained]:
+    """The same, as an operator's commands use it."""
+    yield from _explained(postgres, stage.operating_early, mood, role=OPERATOR)
+
+
+def _explained(
+    postgres: Postgres, early: Explained, mood: str, *, role: LiteralString
+) -> Generator[Explained]:
     told = (
-        stage.early
+        early
         if mood == "kept since small"
-        else explained_database(postgres, generic=mood == "generic")
+        else explained_database(postgres, generic=mood == "generic", role=role)
     )
     yield told
     told.undo()
-    if told is not stage.early:
+    if told is not early:
         told.database.close()
 
 
-def explained_database(postgres: Postgres, *, generic: bool) -> Explained:
+def explained_database(
+    postgres: Postgres, *, generic: bool, role: LiteralString = SERVICE
+) -> Explained:
     """Return a connection that tells its plans; ``generic``: one for all values, made at once."""
 
     def connect() -> psycopg.Connection:
         connection = psycopg.connect(
-            host=HOST, port=postgres.port, dbname=NAME, user="sendoff_service", autocommit=True
+            host=HOST, port=postgres.port, dbname=NAME, user=role, autocommit=True
         )
         if generic:
             connection.prepare_threshold = 0
@@ -299,6 +352,8 @@ def ids_in(owner: psycopg.Connection, kind: str, count: int) -> list[Any]:
         "due": "status = 'pending' AND ready AND expires_at IS NULL",
         "in flight": "status = 'leased' AND lease_until > clock_timestamp()",
         "terminal": "status = 'delivered'",
+        "held": "status = 'dead'",
+        "uncertain": "status = 'uncertain'",
     }
     statement = (
         f"SELECT id, attempt_id FROM notifications WHERE {conditions[kind]} "
@@ -378,14 +433,14 @@ def test_lost_leases_are_found_by_the_leased_index(explained: Explained) -> None
         "attempts_one_per_lease",
         at_most=5 * SWEPT_AT_ONCE,
     ):
-        swept = sweep(explained.database, channel=channel, keyed_providers=["http"])
+        swept = sweep(explained.database, channel=channel, declarations=DECLARATIONS)
     assert swept.in_doubt == SWEPT_AT_ONCE
 
 
 def test_an_idle_sweep_reads_next_to_nothing(explained: Explained) -> None:
     channel = read_channels(explained.database)["sms"]
     with reading(explained, "notifications_leased", at_most=0):
-        assert sweep(explained.database, channel=channel, keyed_providers=[]).total == 0
+        assert sweep(explained.database, channel=channel, declarations=[]).total == 0
 
 
 def test_what_expired_is_found_by_its_index(explained: Explained) -> None:
@@ -402,7 +457,7 @@ def test_what_is_to_be_checked_is_found_by_its_index(explained: Explained) -> No
         "notifications_pkey",
         at_most=6 * CHECKED_AT_ONCE,
     ):
-        assert check(explained.database).looked_at == CHECKED_AT_ONCE
+        assert check(explained.database, declarations=DECLARATIONS).looked_at == CHECKED_AT_ONCE
 
 
 def test_a_set_is_begun_through_primary_keys(stage: Stage, explained: Explained) -> None:
@@ -422,7 +477,11 @@ def test_a_set_is_begun_through_primary_keys(stage: Stage, explained: Explained)
         at_most=6 * SET_OF,
         among=("attempts_one_per_lease",),
     ):
-        begun = begin(explained.database, openings, provider="http", remaining_seconds=30)
+        begun = begin_all(
+            explained.database,
+            openings,
+            remaining_seconds=30,
+        )
     assert all(answer.send for answer in begun.values())
 
 
@@ -433,7 +492,9 @@ def test_a_set_is_closed_through_primary_keys(stage: Stage, explained: Explained
     ]
     channel = channel_in(explained.database)
     with reading(explained, "notifications_pkey", "attempts_one_per_lease", at_most=8 * SET_OF):
-        closed = close(explained.database, closings, channel=channel, keyed=True)
+        closed = close(
+            explained.database, closings, channel=channel, declaration=declaration_of("http")
+        )
     assert {answer.status for answer in closed.values()} == {"submitted"}
 
 
@@ -456,5 +517,210 @@ def test_a_set_is_found_by_its_ids(stage: Stage, explained: Explained, step: str
 
 def test_a_start_is_recorded_through_the_primary_key(stage: Stage, explained: Explained) -> None:
     ((id, _),) = ids_in(stage.owner, "in flight", 1)
-    with reading(explained, "notifications_pkey", at_most=2):
-        record_start(explained.database, id)
+    with reading(explained, "notifications_pkey", at_most=4):  # locked, then updated
+        record_starts(explained.database, [id])
+
+
+def test_ends_of_starts_are_found_by_their_ids(stage: Stage, explained: Explained) -> None:
+    ids = [id for id, _ in ids_in(stage.owner, "in flight", SET_OF)]
+    record_starts(explained.database, ids)
+    with reading(explained, "notifications_pkey", at_most=4 * SET_OF):
+        finish_starts(explained.database, ids)
+
+
+# What operators do. Lists, and what walks over pages, are planned for the values at hand.
+
+# An empty set of ids is nowhere: any index does.
+RECEIPTS = (
+    "receipts_pkey",
+    "receipts_by_notification",
+    "receipts_orphaned",
+    "attempts_one_per_lease",
+)
+
+AT_HAND = pytest.mark.parametrize("mood", ["values", "no statistics"], indirect=True)
+
+
+def requeue_all(database: Database, ids: list[UUID]) -> list[str]:
+    fates = requeue(database, ids, may_send_twice=True, declarations=DECLARATIONS, action=action())
+    return [one.fate for one in fates]
+
+
+def understood(stored: StoredReceipt) -> Receipt:
+    """Read a report anew: it tells of a delivery."""
+    return Receipt(
+        provider=stored.provider,
+        event_key=stored.event_key,
+        type="delivered",
+        rank=Rank.DELIVERED,
+        occurred_at=None,
+        idempotency_key=stored.event_key,
+    )
+
+
+@AT_HAND
+@pytest.mark.parametrize("filters", [{}, {"channel": "email"}, {"reason": "rejected"}])
+def test_what_is_held_is_listed_by_its_index(operated: Explained, filters: dict[str, Any]) -> None:
+    with reading(
+        operated,
+        "notifications_held",
+        at_most=3_000 + 3 * 100,
+        among=("notifications_pkey", "attempts_one_per_lease"),
+    ):
+        assert len(list_held(operated.database, **filters)) == 100
+
+
+@AT_HAND
+def test_an_organizations_held_rows_are_a_part_of_the_index(operated: Explained) -> None:
+    with reading(
+        operated,
+        "notifications_held",
+        at_most=5 * 15,
+        among=("notifications_pkey", "attempts_one_per_lease"),
+    ):
+        held = list_held(operated.database, channel="email", organization_id=FIRST_ORGANIZATION)
+    assert len(held) == 16
+
+
+@AT_HAND
+def test_held_rows_are_found_by_their_ids(stage: Stage, operated: Explained) -> None:
+    ids = [id for id, _ in ids_in(stage.owner, "held", SET_OF)]
+    with reading(
+        operated,
+        at_most=5 * SET_OF,
+        among=("notifications_pkey", "notifications_held", "attempts_one_per_lease"),
+    ):
+        assert len(list_held(operated.database, ids=ids)) == SET_OF
+
+
+@AT_HAND
+def test_what_is_uncertain_is_listed_by_its_index(operated: Explained) -> None:
+    with reading(
+        operated,
+        "notifications_uncertain",
+        at_most=300 + 3 * 100,
+        among=("notifications_pkey", "attempts_one_per_lease"),
+    ):
+        assert len(list_uncertain(operated.database)) == 100
+
+
+def test_what_is_held_is_requeued_through_primary_keys(stage: Stage, operated: Explained) -> None:
+    ids = [id for id, _ in ids_in(stage.owner, "held", SET_OF)]
+    with reading(operated, "notifications_pkey", at_most=6 * SET_OF, among=("notifications_held",)):
+        assert requeue_all(operated.database, ids) == ["requeued"] * SET_OF
+
+
+def test_what_is_held_is_discarded_through_primary_keys(stage: Stage, operated: Explained) -> None:
+    ids = [id for id, _ in ids_in(stage.owner, "held", SET_OF)]
+    with reading(operated, "notifications_pkey", at_most=4 * SET_OF, among=("notifications_held",)):
+        fates = discard(operated.database, ids, action=action())
+    assert {one.fate for one in fates} == {"discarded"}
+
+
+@pytest.mark.parametrize("finding", list(Finding))
+def test_one_row_is_settled_through_primary_keys(
+    stage: Stage, operated: Explained, finding: Finding
+) -> None:
+    ((id, _),) = ids_in(stage.owner, "uncertain", 1)
+    with reading(
+        operated,
+        "notifications_pkey",
+        at_most=20,
+        among=(
+            "attempts_one_per_lease",
+            "attempts_by_reference",
+            "receipts_pkey",
+            "notifications_uncertain",
+        ),
+    ):
+        fate = settle(operated.database, id, finding=finding, action=action()).fate
+    assert fate == "settled"
+
+
+@AT_HAND
+def test_a_page_of_a_gap_walks_over_a_bounded_part_of_the_table(
+    stage: Stage, operated: Explained
+) -> None:
+    """The first rows there are have long been delivered: they are not walked over for ever."""
+    since, limit = now_of(stage.owner), 20
+    early = "SELECT id FROM notifications WHERE status = 'delivered' ORDER BY id OFFSET 200 LIMIT 1"
+    ((after,),) = stage.owner.execute(early).fetchall()
+    with reading(
+        operated, "notifications_pkey", at_most=2 * 100 * limit, among=("transitions_pkey",)
+    ):
+        marked = mark_gap(
+            operated.database,
+            since=since,
+            declarations=DECLARATIONS,
+            after=after,
+            limit=limit,
+            action=action(),
+        )
+    assert (marked.marked, marked.last_id is None) == (0, False)
+
+
+@AT_HAND
+def test_what_was_due_in_a_gap_is_marked_through_primary_keys(
+    stage: Stage, operated: Explained
+) -> None:
+    since, limit = now_of(stage.owner), 100
+    due = "SELECT id FROM notifications WHERE status = 'pending' AND ready ORDER BY id"
+    ((after,),) = stage.owner.execute(f"{due} OFFSET 1000 LIMIT 1".encode()).fetchall()
+    with reading(
+        operated,
+        "notifications_pkey",
+        at_most=2 * 100 * limit + 14 * limit,
+        among=("attempts_one_per_lease", "transitions_pkey"),
+    ):
+        marked = mark_gap(
+            operated.database,
+            since=since,
+            declarations=DECLARATIONS,
+            after=after,
+            limit=limit,
+            action=action(),
+        )
+    assert marked.marked == limit
+
+
+@AT_HAND
+@pytest.mark.parametrize("bound", ["since", "after", "notification_id"])
+def test_a_replay_reads_its_page_and_what_that_is_about(
+    stage: Stage, operated: Explained, bound: str
+) -> None:
+    middle = (
+        "SELECT id, notification_id, received_at FROM receipts ORDER BY id OFFSET 90000 LIMIT 1"
+    )
+    ((id, about, received_at),) = stage.owner.execute(middle).fetchall()
+    bounds: dict[str, Any] = {"since": received_at, "after": id, "notification_id": about}
+    with reading(
+        operated,
+        "notifications_pkey",
+        at_most=60 + 30 * SET_OF,  # a minute before `since`, and the page
+        among=RECEIPTS,
+    ):
+        replayed = replay(
+            operated.database,
+            reparse=understood,
+            limit=SET_OF,
+            action=action(),
+            **{bound: bounds[bound]},
+        )
+    read = 1 if bound == "notification_id" else SET_OF
+    assert (replayed.read, replayed.changed, replayed.moved) == (read, read, read)
+
+
+def test_evidence_is_recomputed_through_primary_keys(stage: Stage, operated: Explained) -> None:
+    """By the plans that are kept, too: all but the page itself is prepared."""
+    page = "SELECT notification_id FROM receipts ORDER BY id OFFSET 50000 LIMIT 1"
+    ((about,),) = stage.owner.execute(page).fetchall()
+    with reading(
+        operated,
+        "notifications_pkey",
+        at_most=40,
+        among=RECEIPTS,
+    ):
+        replayed = replay(
+            operated.database, reparse=understood, notification_id=about, action=action()
+        )
+    assert (replayed.read, replayed.changed) == (1, 1)

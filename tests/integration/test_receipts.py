@@ -12,6 +12,7 @@ import pytest
 from functions.core.evidence import STATUS_OF_RANK, Rank, Receipt
 from functions.core.login import Login
 from functions.core.outcome import Accepted, Outcome, Rejected, Transient, Unknown
+from functions.providers.choice import DECLARATIONS
 from functions.store.begin import Opening
 from functions.store.close import Closing, close
 from functions.store.connection import Database
@@ -24,6 +25,7 @@ from tests.steps import (
     channel_of,
     close_one,
     connected,
+    declaration_of,
     lease,
     now_of,
     opening_of,
@@ -64,7 +66,7 @@ def receipt(kind: str, id: UUID, **more: Any) -> Receipt:
 
 
 def tell(database: Database, *receipts: Receipt, **more: Any) -> Recorded:
-    return record(database, receipts, provider="http", **more)
+    return record(database, receipts, provider="http", declarations=DECLARATIONS, **more)
 
 
 def orders() -> list[tuple[str, ...]]:
@@ -200,7 +202,7 @@ def _close_all(database: Database, openings: Sequence[Opening], outcome: Outcome
                 for opening in openings
             ],
             channel=channel_of(database),
-            keyed=True,
+            declaration=declaration_of("http"),
         )
 
 
@@ -314,7 +316,7 @@ def test_evidence_for_an_attempt_that_died_stands_and_the_sweep_closes_it(
     swept = sweep(
         database,
         channel=channel_of(database),
-        keyed_providers=["http"],
+        declarations=DECLARATIONS,
         now=now_of(owner, hours=1),
     )
     assert swept.settled == 1
@@ -332,16 +334,16 @@ def test_a_report_by_reference_comes_before_the_close_and_is_matched_later(
     assert tell(database, early) == Recorded(
         stored=1, orphaned=1, applied=0, after_zero_submissions=0
     )
-    assert match_orphans(database).stored == 0
+    assert match_orphans(database, declarations=DECLARATIONS).stored == 0
     close_one(database, opening, Accepted(reference="m-1"))
     assert row_of(owner, id).status == "submitted"
-    assert match_orphans(database) == Recorded(
+    assert match_orphans(database, declarations=DECLARATIONS) == Recorded(
         stored=1, orphaned=0, applied=1, after_zero_submissions=0
     )
     assert row_of(owner, id).status == "delivered"
     (kept,) = owner.execute("SELECT notification_id, attempt_id, applied FROM receipts").fetchall()
     assert kept == (id, opening.token, True)
-    assert match_orphans(database).stored == 0
+    assert match_orphans(database, declarations=DECLARATIONS).stored == 0
 
 
 def test_a_report_by_reference_after_the_close_is_matched_at_once(
@@ -364,7 +366,7 @@ def test_an_orphan_about_somebody_elses_copy_is_matched_and_changes_nothing(
         receipt("hard", id, idempotency_key=None, reference="m-1", recipient_hash=stranger),
     )
     close_one(database, opening, Accepted(reference="m-1"))
-    assert match_orphans(database).applied == 0
+    assert match_orphans(database, declarations=DECLARATIONS).applied == 0
     assert row_of(owner, id).status == "submitted"
     assert owner.execute("SELECT count(*) FROM suppressions").fetchone() == (0,)
 
@@ -376,8 +378,8 @@ def test_orphans_of_last_week_are_no_longer_asked_about(
     opening = begun(database)
     tell(database, receipt("delivered", id, idempotency_key=None, reference="m-1"))
     close_one(database, opening, Accepted(reference="m-1"))
-    assert match_orphans(database, now=now_of(owner, days=9)).stored == 0
-    assert match_orphans(database).stored == 1
+    assert match_orphans(database, declarations=DECLARATIONS, now=now_of(owner, days=9)).stored == 0
+    assert match_orphans(database, declarations=DECLARATIONS).stored == 1
 
 
 def test_a_reference_counts_for_its_own_provider_only(
@@ -386,7 +388,7 @@ def test_a_reference_counts_for_its_own_provider_only(
     (id,) = add_notifications(owner)
     close_one(database, begun(database), Accepted(reference="m-1"))
     other = receipt("hard", id, idempotency_key=None, reference="m-1", provider="ses")
-    assert record(database, [other], provider="ses").orphaned == 1
+    assert record(database, [other], provider="ses", declarations=DECLARATIONS).orphaned == 1
     assert row_of(owner, id).status == "submitted"
 
 

@@ -1,5 +1,7 @@
 """A reconciliation as a whole: early receipts first, then cutoffs, then what is uncertain."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import UUID
 
@@ -7,20 +9,33 @@ import psycopg
 
 from functions.core.evidence import Rank, Receipt
 from functions.core.outcome import Accepted, Unknown
-from functions.reconcile.reconcile import run_reconcile
+from functions.providers.choice import DECLARATIONS
+from functions.reconcile.reconcile import Reconciler, Report
 from functions.store.check import CHECKED_AT_ONCE
 from functions.store.close import Closing, close
 from functions.store.connection import Database
 from functions.store.receipt import MATCHED_AT_ONCE, record
 from tests.fakes import add_notifications, moves_of, row_of
-from tests.steps import begin_one, begun, channel_of, close_one, lease, opening_of
+from tests.steps import begin_one, begun, channel_of, close_one, declaration_of, lease, opening_of
+
+
+def run_reconcile(database: Database) -> Report:
+    """Reconcile without time to ask anybody anything."""
+    with ThreadPoolExecutor(1) as threads:
+        return Reconciler(
+            database=database,
+            declarations=DECLARATIONS,
+            ask=lambda inquiry: None,
+            threads=threads,
+            ends_at=time.monotonic(),
+        ).run()
 
 
 def age(owner: psycopg.Connection, seconds: float) -> None:
     """Let everything that was submitted or asked have been so ``seconds`` earlier."""
     owner.execute(
         "UPDATE notifications SET submitted_at = submitted_at - %(past)s,"
-        " next_check_at = next_check_at - %(past)s",
+        " next_check_at = next_check_at - %(past)s, decide_at = decide_at - %(past)s",
         {"past": timedelta(seconds=seconds)},
     )
 
@@ -61,7 +76,7 @@ def test_a_submitted_row_ends_at_its_cutoff_and_late_evidence_still_moves_it(
     row = row_of(owner, id)
     assert (row.status, row.reason) == ("unconfirmed", "no_receipt_by_cutoff")
     assert row.final_at is not None
-    record(database, [report("m-1", Rank.DELIVERED)], provider="http")
+    record(database, [report("m-1", Rank.DELIVERED)], provider="http", declarations=DECLARATIONS)
     assert row_of(owner, id).status == "delivered"
     assert [move[1:3] for move in moves_of(owner, id)] == [
         ("leased", "submitted"),
@@ -75,7 +90,7 @@ def test_what_an_early_receipt_proves_counts_before_the_cutoff_does(
 ) -> None:
     (id,) = add_notifications(owner)
     opening = begun(database)
-    record(database, [report("m-1", Rank.DELIVERED)], provider="http")
+    record(database, [report("m-1", Rank.DELIVERED)], provider="http", declarations=DECLARATIONS)
     close_one(database, opening, Accepted(reference="m-1"))
     age(owner, channel_of(database).cutoff_seconds + 1)
     done = run_reconcile(database)
@@ -103,7 +118,8 @@ def test_an_uncertain_row_is_held_or_tried_again_as_its_channel_declares(
     for policy, status in (("hold", "dead"), ("retry", "pending")):
         owner.execute("UPDATE channels SET unknown_policy = %s, grace_seconds = 900", [policy])
         (id,) = add_notifications(owner)
-        assert close_one(database, begun(database), Unknown(), keyed=False) == "uncertain"
+        opening = begun(database, provider="http_keyless")
+        assert close_one(database, opening, Unknown(), keyed=False) == "uncertain"
         assert run_reconcile(database).checked == 0, "within its grace it is left alone"
         age(owner, 901)
         done = run_reconcile(database)
@@ -148,5 +164,5 @@ def _submit(database: Database, ids: list[UUID]) -> list[str]:
         )
         for opening in openings
     ]
-    close(database, closings, channel=channel_of(database), keyed=True)
+    close(database, closings, channel=channel_of(database), declaration=declaration_of("http"))
     return [str(id) for id in ids]

@@ -10,6 +10,7 @@ import pytest
 
 from functions.core.errors import Unreadable
 from functions.core.outcome import Accepted, Outcome
+from functions.providers.choice import DECLARATIONS
 from functions.providers.provider import Declaration, PreparedCall, Submission
 from functions.providers.transport import Transport
 from functions.providers.webhook import WebhookProvider
@@ -349,7 +350,7 @@ def test_what_ended_on_its_way_is_acknowledged_without_work(
     add_suppression_fact(owner, recipient="stop@example.com")
     cancel_notification(database, organization_id=FIRST_ORGANIZATION, notification_id=cancelled)
     owner.execute("UPDATE notifications SET lease_until = clock_timestamp() WHERE id = %s", [swept])
-    sweep(database, channel=channel_of(database), keyed_providers=["http"])
+    sweep(database, channel=channel_of(database), declarations=DECLARATIONS)
     with gateway() as served:
         with sender(database, served.provider()) as one:
             report = one.deliver(records_of(leased))

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from functions.core.login import Login
+from functions.providers.choice import DECLARATIONS
 from functions.sender.deliver import (
     CLOSE_PAUSE_SECONDS,
     CLOSE_SECONDS,
@@ -39,7 +40,7 @@ def sweep_and_retry(owner: psycopg.Connection, database: Database, served: Gatew
     swept = sweep(
         database,
         channel=channel_of(database),
-        keyed_providers=["http"],
+        declarations=DECLARATIONS,
         now=now_of(owner, hours=1),
     )
     promote(database, now=now_of(owner, hours=2))

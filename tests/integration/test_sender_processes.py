@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from functions.core.login import Login
+from functions.providers.choice import DECLARATIONS
 from functions.store.claim import Leased
 from functions.store.connection import Database
 from functions.store.survey import promote
@@ -54,7 +55,7 @@ def swept(owner: psycopg.Connection, database: Database) -> int:
     found = sweep(
         database,
         channel=channel_of(database),
-        keyed_providers=["http"],
+        declarations=DECLARATIONS,
         now=now_of(owner, hours=1),
     )
     promote(database, now=now_of(owner, hours=2))

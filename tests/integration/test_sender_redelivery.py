@@ -8,6 +8,7 @@ import pytest
 
 from functions.core.outcome import Outcome
 from functions.core.states import MAX_STARTS
+from functions.providers.choice import DECLARATIONS
 from functions.providers.http import DECLARATION, HttpProvider
 from functions.providers.provider import Declaration, PreparedCall, Submission
 from functions.sender.deliver import Record, read_records
@@ -101,7 +102,7 @@ def test_a_message_of_an_earlier_lease_does_nothing_to_the_later_one(
     sweep(
         database,
         channel=channel_of(database),
-        keyed_providers=["http"],
+        declarations=DECLARATIONS,
         now=now_of(owner, hours=1),
     )
     (second,) = lease(database)
@@ -185,7 +186,7 @@ def test_what_kills_its_handler_five_times_is_held_as_a_crash_loop(
     assert row_of(owner, good).status == "submitted"
 
 
-def test_a_start_counts_although_the_lease_is_stale(
+def test_a_start_under_a_stale_lease_that_ends_in_order_is_taken_back(
     owner: psycopg.Connection, database: Database
 ) -> None:
     (id,) = add_notifications(owner)
@@ -193,14 +194,39 @@ def test_a_start_counts_although_the_lease_is_stale(
     sweep(
         database,
         channel=channel_of(database),
-        keyed_providers=["http"],
+        declarations=DECLARATIONS,
         now=now_of(owner, hours=1),
     )
     with gateway() as served, sender(database, served.provider()) as one:
         one.deliver([again(leased)])
         assert served.asked == []
     row = row_of(owner, id)
-    assert (row.status, row.starts) == ("pending", 1)
+    assert (row.status, row.starts) == ("pending", 0)
+
+
+def test_under_a_later_lease_the_first_start_counts_too(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    """A row that kills its sender before its attempt opens is dead after five starts, however late
+    its redeliveries come: each of them finds another lease and ends in order."""
+    (id,) = add_notifications(owner, recipient="poison@example.com")
+    with gateway() as served:
+        provider = Dying(inner=served.provider(), declaration=DECLARATION)
+        while row_of(owner, id).status == "pending":
+            (leased,) = lease(database)
+            with sender(database, provider) as one, pytest.raises(Killed):
+                one.deliver(records_of([leased]))
+            sweep(
+                database,
+                channel=channel_of(database),
+                declarations=DECLARATIONS,
+                now=now_of(owner, hours=1),
+            )
+            with sender(database, provider) as one:
+                counts = one.deliver([again(leased)]).counts
+            assert counts["StaleDelivery"] + counts["CrashLoop"] == 1
+        assert (provider.deaths, served.asked) == (MAX_STARTS, [])
+    assert row_of(owner, id).reason == "crash_loop"
 
 
 def test_a_redelivery_beside_an_open_attempt_does_not_touch_it(

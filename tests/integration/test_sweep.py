@@ -8,7 +8,7 @@ import pytest
 from functions.core.evidence import Rank, Receipt
 from functions.core.login import Login
 from functions.core.outcome import Accepted, Transient, Unknown
-from functions.providers.choice import KEYED_PROVIDERS
+from functions.providers.choice import DECLARATIONS
 from functions.store.begin import Opening
 from functions.store.cancel import cancel_notification
 from functions.store.connection import Database
@@ -47,7 +47,7 @@ def sweep_at(
     return sweep(
         database,
         channel=channel_of(database),
-        keyed_providers=["http"] if keyed else [],
+        declarations=DECLARATIONS if keyed else [],
         now=now_of(owner, **later),
     )
 
@@ -98,7 +98,7 @@ def test_an_open_attempt_is_closed_as_unknown_and_asked_again_under_its_key(
     opening = begun(database)
     now = now_of(owner, hours=1)
     channel = channel_of(database)
-    assert sweep(database, channel=channel, keyed_providers=["http"], now=now).in_doubt == 1
+    assert sweep(database, channel=channel, declarations=DECLARATIONS, now=now).in_doubt == 1
     row, attempt = row_of(owner, id), row_of(owner, opening.token, "attempts")
     assert (row.status, row.in_doubt, row.attempt_id) == ("pending", 1, None)
     assert not row.ready
@@ -114,7 +114,7 @@ def test_without_keys_an_open_attempt_makes_the_row_uncertain(
     (id,) = add_notifications(owner)
     opening = begun(database)
     now = now_of(owner, hours=1)
-    assert sweep(database, channel=channel_of(database), keyed_providers=[], now=now).in_doubt == 1
+    assert sweep(database, channel=channel_of(database), declarations=[], now=now).in_doubt == 1
     row = row_of(owner, id)
     assert (row.status, row.attempt_id, row.in_doubt) == ("uncertain", opening.token, 1)
     assert row.next_check_at == now + timedelta(seconds=900)
@@ -160,7 +160,9 @@ def test_an_attempt_that_evidence_overtook_is_closed_and_the_evidence_stands(
 ) -> None:
     (id,) = add_notifications(owner)
     opening = begun(database)
-    record(database, [receipt_of(opening, Rank.DELIVERED)], provider="http")
+    record(
+        database, [receipt_of(opening, Rank.DELIVERED)], provider="http", declarations=DECLARATIONS
+    )
     due = row_of(owner, id).available_at
     assert sweep_at(owner, database, hours=1) == Swept(released=0, in_doubt=0, dead=0, settled=1)
     row = row_of(owner, id)
@@ -183,10 +185,15 @@ def test_evidence_that_comes_between_the_sweeps_look_and_its_lock_stands(
         waiting(
             owner,
             "sweep",
-            lambda: sweep(sweeping, channel=channel, keyed_providers=["http"] if keyed else []),
+            lambda: sweep(sweeping, channel=channel, declarations=DECLARATIONS if keyed else []),
         ) as swept,
     ):
-        record(callbacks, [receipt_of(opening, Rank.DELIVERED)], provider="http")
+        record(
+            callbacks,
+            [receipt_of(opening, Rank.DELIVERED)],
+            provider="http",
+            declarations=DECLARATIONS,
+        )
         owner.execute("SELECT pg_advisory_unlock(1)")
     assert swept.result() == Swept(released=0, in_doubt=0, dead=0, settled=1)
     assert row_of(owner, id).status == "delivered"
@@ -202,9 +209,7 @@ def test_a_close_that_comes_between_the_sweeps_look_and_its_lock_stands(
         stopped_clock(owner, login.name),
         connected(login, "sweep", kind=Database) as (sweeping,),
         as_owner(login) as closing,
-        waiting(
-            owner, "sweep", lambda: sweep(sweeping, channel=channel, keyed_providers=[])
-        ) as swept,
+        waiting(owner, "sweep", lambda: sweep(sweeping, channel=channel, declarations=[])) as swept,
     ):
         close_one(closing, opening, Accepted(reference="m-1"))
         owner.execute("SELECT pg_advisory_unlock(1)")
@@ -287,7 +292,7 @@ def test_a_run_sweeps_every_channel_to_the_end_and_reads_the_gauges(
     owner.execute(
         "UPDATE notifications SET expires_at = clock_timestamp() WHERE id = %s", [expired]
     )
-    report = run_sweep(database, keyed_providers=KEYED_PROVIDERS)
+    report = run_sweep(database, declarations=DECLARATIONS)
     assert report.swept["email"]["LeaseReleased"] == SWEPT_AT_ONCE + 5
     assert report.swept["sms"]["LeaseReleased"] == 2
     assert report.expired == 1

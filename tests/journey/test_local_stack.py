@@ -26,6 +26,7 @@ COMMAND_SECONDS = 60.0
 FUNCTIONS = {
     "ingest", "authorizer", "claim", "sender-email", "sender-sms", "sender-push",
     "sender-webhook", "callbacks", "reconcile", "sweeper", "migrate",
+    "console",
 }  # fmt: skip
 QUEUES = {
     f"{channel}{kind}" for channel in ("email", "sms", "push", "webhook") for kind in ("", "-dlq")

@@ -13,7 +13,7 @@ import pytest
 from functions.core.login import Login
 from functions.core.message import LeaseMessage
 from functions.core.outcome import Accepted
-from functions.store.begin import Opening, begin
+from functions.store.begin import Opening
 from functions.store.close import Closing, close
 from functions.store.connection import Database
 from functions.store.delivery import load
@@ -21,7 +21,7 @@ from functions.store.survey import promote
 from functions.store.sweep import sweep
 from tests.fakes import FIRST_ORGANIZATION, SECOND_ORGANIZATION, add_notifications
 from tests.journey.claim_process import GATE
-from tests.steps import channel_of, now_of
+from tests.steps import begin_all, channel_of, declaration_of, now_of
 
 UNBOUND = (
     "UPDATE channels SET rate = 1e9, burst = 1e9, tokens = 1e9, max_in_flight = 1e9, page = %s"
@@ -104,7 +104,7 @@ def submit(database: Database, messages: list[LeaseMessage]) -> set[UUID]:
     """Deliver each message; return the notifications that made a provider call."""
     tokens = {id: row.token for id, row in load(database, [m.id for m in messages]).items()}
     openings = [Opening(id=m.id, lease_number=m.lease_number, token=tokens[m.id]) for m in messages]
-    begun = begin(database, openings, provider="http", remaining_seconds=30)
+    begun = begin_all(database, openings, remaining_seconds=30)
     closings = [
         Closing(
             id=id,
@@ -116,13 +116,13 @@ def submit(database: Database, messages: list[LeaseMessage]) -> set[UUID]:
         for id, answer in begun.items()
         if answer.send
     ]
-    close(database, closings, channel=channel_of(database), keyed=True)
+    close(database, closings, channel=channel_of(database), declaration=declaration_of("http"))
     return {closing.id for closing in closings}
 
 
 def sweep_all(owner: psycopg.Connection, database: Database) -> int:
     """Let every lease end; return how many were taken back."""
     late = now_of(owner, hours=1)
-    swept = sweep(database, channel=channel_of(database), keyed_providers=[], now=late)
+    swept = sweep(database, channel=channel_of(database), declarations=[], now=late)
     promote(database)
     return swept.released

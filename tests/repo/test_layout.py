@@ -27,6 +27,7 @@ DEPLOYABLE = {
     "reconcile",
     "sweeper",
     "migrate",
+    "console",
 }
 SHARED = {"core", "store", "providers", "runtime", "cli"}
 MAX_LINES = 330

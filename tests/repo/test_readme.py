@@ -2,6 +2,8 @@
 
 import re
 
+import typer
+
 from functions.cli.main import app
 from infra.local.synthesis import CDK
 from tests.repo.readme import README, written_anew
@@ -24,13 +26,24 @@ def test_the_configuration_is_that_of_the_settings() -> None:
     assert written_anew(TEXT) == TEXT, "run: uv run python -m tests.repo.readme"
 
 
-def test_every_command_it_names_exists() -> None:
-    known = {
+def commands_of(group: typer.Typer) -> set[str]:
+    return {
         command.name or (command.callback.__name__ if command.callback else "")
-        for command in app.registered_commands
+        for command in group.registered_commands
     }
-    named = set(re.findall(r"\bsendoff ([a-z]+)", TEXT))
-    assert named - known == set()
+
+
+def test_every_command_it_names_exists() -> None:
+    groups = {
+        group.name: commands_of(group.typer_instance)
+        for group in app.registered_groups
+        if group.name and group.typer_instance
+    }
+    named = set(re.findall(r"\bsendoff ([a-z]+)(?: ([a-z]+))?", TEXT))
+    assert {first for first, _ in named} - commands_of(app) - set(groups) == set()
+    for first, second in named:
+        if first in groups and second:
+            assert second in groups[first], f"sendoff {first} {second}"
 
 
 def test_it_pins_the_cdk_that_the_local_stack_uses() -> None:

@@ -11,6 +11,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from functions.core.evidence import Rank
+from functions.core.login import GatewayCredentials
 from functions.core.outcome import (
     Accepted,
     Blocked,
@@ -26,7 +27,6 @@ from functions.core.signature import verify
 from functions.providers.http import (
     DECLARATION,
     MAX_REFERENCE_CHARACTERS,
-    GatewayCredentials,
     HttpProvider,
 )
 from functions.providers.transport import MAX_RESPONSE_BYTES, Transport

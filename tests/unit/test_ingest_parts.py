@@ -23,12 +23,12 @@ from functions.core.errors import (
 )
 from functions.core.problem import STATUS_OF_CODE, Problem, Refused, problem_of, unavailable
 from functions.core.signature import BadSignature
+from functions.core.times import InvalidTime, parse_time
 from functions.ingest.accept import canonical
 from functions.ingest.browse import least_id_at
 from functions.ingest.cursor import cursor_key, read_cursor, write_cursor
 from functions.ingest.operations import OPERATIONS
 from functions.ingest.routes import ROUTES
-from functions.ingest.times import InvalidTime, parse_time
 
 
 @pytest.mark.parametrize(

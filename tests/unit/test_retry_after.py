@@ -33,6 +33,21 @@ def test_a_date_counts_from_now() -> None:
         assert read(format_datetime(later, usegmt=zone is UTC)) == 90
 
 
+def test_a_date_counts_from_the_answers_own_date_whatever_our_clock_says() -> None:
+    later = format_datetime(NOW + timedelta(seconds=90), usegmt=True)
+    headers = {"Retry-After": later, "Date": format_datetime(NOW, usegmt=True)}
+    for minutes in (-600, -10, 0, 10, 600):
+        ours = NOW + timedelta(minutes=minutes)
+        assert retry_after_seconds(headers, now=ours) == 90
+        assert retry_after_seconds(headers) == 90
+
+
+@pytest.mark.parametrize("date", ["", "soon", "Fri, 32 Jan 2026 03:04:05 GMT", "\x00"])
+def test_an_answer_without_a_date_is_read_by_our_clock(date: str) -> None:
+    later = format_datetime(NOW + timedelta(seconds=90), usegmt=True)
+    assert retry_after_seconds({"Retry-After": later, "Date": date}, now=NOW) == 90
+
+
 def test_the_three_forms_of_an_http_date_are_read() -> None:
     for text in (
         "Fri, 02 Jan 2026 03:05:05 GMT",

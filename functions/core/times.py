@@ -1,4 +1,4 @@
-"""Times as clients write them: RFC 3339 with an offset."""
+"""Times as people and programs write them: RFC 3339 with an offset."""
 
 import re
 from datetime import UTC, datetime

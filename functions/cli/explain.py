@@ -1,0 +1,109 @@
+"""`sendoff explain`: what happened to a notification, on what evidence, and what comes next."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from functions.cli.listing import say, short_time, show_story, tell, write_json
+from functions.cli.operating import (
+    FOUND,
+    AsJson,
+    Prefix,
+    Profile,
+    Region,
+    operating,
+    options_of,
+    target_of,
+)
+from functions.cli.stack import StateDir
+from functions.core.states import Reason, Status
+from functions.core.times import parse_time
+from infra.local.state import DEFAULT_FOLDER
+
+
+def explain(
+    id: Annotated[UUID, typer.Argument(help="Id of the notification.", show_default=False)],
+    as_json: AsJson = False,
+    profile: Profile = None,
+    region: Region = None,
+    prefix: Prefix = None,
+    state_dir: StateDir = DEFAULT_FOLDER,
+) -> None:
+    """Tell who changed what of a notification, when, on what evidence, and what comes next.
+
+    Neither its recipient nor its content is shown.
+
+    Exit status 1: it waits for a person, or for evidence of whether it was accepted.
+    """
+    target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
+    with operating(target, as_json=as_json) as console:
+        told = console.call("explain", id=str(id))
+    if as_json:
+        write_json(told)
+    else:
+        show(told, options=options_of(target))
+    row = told["notification"]
+    if row["held"] or row["status"] == Status.UNCERTAIN:
+        raise typer.Exit(FOUND)
+
+
+def show(told: Mapping[str, Any], *, options: str) -> None:
+    """Write an explanation as one screen; ``options`` name the console in the commands."""
+    row = told["notification"]
+    reason = f" ({row['reason']})" if row["reason"] else ""
+    say(f"{row['id']}  {row['status']}{reason}")
+    tell(told["summary"])
+    say("")
+    for name, text in _particulars(row):
+        say(f"  {name:<9} {text}")
+    say("")
+    show_story(
+        [(short_time(entry["at"]), entry["actor"], entry["sentence"]) for entry in told["timeline"]]
+    )
+    say("")
+    after = told["next"]
+    tell(f"Next: {after['sentence']}" if after else "Next: nothing; only evidence could change it.")
+    commands = commands_for(row, options=options)
+    if commands:
+        say("")
+        for command in commands:
+            say(f"  {command}")
+
+
+def _particulars(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    in_doubt = 0 if row["final_at"] else row["in_doubt"]
+    doubt = f", {in_doubt:,} in doubt" if in_doubt else ""
+    particulars = [
+        ("Channel", f"{row['channel']}, {row['priority']}, {row['category']}"),
+        ("Attempts", f"{row['attempts_spent']} of {row['max_attempts']} spent{doubt}"),
+        ("Tenant", row["organization_id"]),
+    ]
+    if row["batch_id"]:
+        particulars.append(("Batch", row["batch_id"]))
+    if row["reference"]:
+        particulars.append(("Reference", row["reference"]))
+    if row["idempotency_key"] != row["id"]:
+        particulars.append(("Key", row["idempotency_key"]))
+    return particulars
+
+
+def commands_for(row: Mapping[str, Any], *, options: str) -> list[str]:
+    """Return the commands that would move a notification which waits for a person or evidence."""
+    id = row["id"]
+    settle = [
+        f"sendoff uncertain settle {id} --as {found}{options}"
+        for found in ("accepted", "delivered", "not-accepted")
+    ]
+    if row["status"] == Status.UNCERTAIN:
+        return [*settle, f"sendoff uncertain settle {id} --as hold{options}"]
+    if not row["held"]:
+        return []
+    commands = settle if row["in_doubt"] else []
+    expires_at = row["expires_at"]
+    if expires_at is None or parse_time(expires_at) > datetime.now(UTC):
+        consent = " --may-send-twice" if row["reason"] == Reason.OUTCOME_UNKNOWN else ""
+        commands.append(f"sendoff dead requeue {id}{consent}{options}")
+    return [*commands, f"sendoff dead discard {id}{options}"]

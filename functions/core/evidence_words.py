@@ -1,0 +1,82 @@
+"""Evidence in words: what an attempt came to, and what a provider reported. No address is in it."""
+
+from datetime import UTC, datetime
+
+from functions.core.history import Attempt, Receipt
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+SOON_SECONDS = 5.0
+"""Between a report and its effect: what takes longer is worth a word."""
+
+_CLOSED_BY_US: dict[str, str] = {
+    "lease_expired": "was never closed by its sender, which was not heard of again",
+    "restored": "falls into the time that was lost when the database was restored",
+}
+_FOUND_OUT = frozenset({"never_accepted", "settled_not_accepted"})
+"""Codes that say how it was found out later; by a change of its own, which tells it."""
+
+
+def moment(time: datetime) -> str:
+    """Return a time as sentences name it: UTC, to the second."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in the unit a person would use."""
+    seconds = max(seconds, 0.0)
+    for unit, length in (("days", _DAY), ("h", _HOUR), ("min", _MINUTE)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    if seconds >= 10:
+        return f"{seconds:.0f} s"
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def attempt_words(number: int, attempt: Attempt) -> str:
+    """Return the begin of a sentence: which attempt, where, what it was answered, after how long.
+
+    From the facts of the answer alone: a report may have settled the outcome since.
+    """
+    head = f"Attempt {number} at {attempt.provider}"
+    if attempt.outcome is None:
+        return f"{head} is open"
+    if attempt.code in _CLOSED_BY_US:
+        return f"{head} {_CLOSED_BY_US[attempt.code]}"
+    took = ""
+    if attempt.finished_at is not None:
+        took = f" after {duration((attempt.finished_at - attempt.started_at).total_seconds())}"
+    status, code = attempt.http_status, attempt.code
+    if code in _FOUND_OUT:
+        return f"{head} got no usable answer{took}"
+    named = f" ({code})" if code and code != str(status) else ""
+    if status is not None:
+        known_as = f" and the id {attempt.reference}" if attempt.reference else ""
+        return f"{head} was answered with HTTP status {status}{known_as}{named}{took}"
+    if attempt.outcome in ("transient", "blocked") and code:
+        return f"{head} could not be made{named}"
+    if code:
+        return f"{head} got no usable answer{named}{took}"
+    return f"{head} came to an end{took}"
+
+
+def receipt_words(receipt: Receipt, *, at: datetime, opened: int | None) -> str:
+    """Return a clause without its end: what was reported, when it occurred, when we were told.
+
+    ``at`` is when it was weighed; ``opened`` the number of the attempt that was open when it came.
+    """
+    told, occurred = receipt.received_at, receipt.occurred_at
+    particulars = [
+        one for one in (receipt.reason, "permanent" if receipt.permanent else None) if one
+    ]
+    words = f'The provider reported "{receipt.type}"'
+    if particulars:
+        words += f" ({', '.join(particulars)})"
+    if abs((told - occurred).total_seconds()) >= 1:
+        words += f", which occurred at {moment(occurred)} and was told at {moment(told)}"
+    else:
+        words += f" at {moment(told)}"
+    if (at - told).total_seconds() > SOON_SECONDS:
+        return f"{words} and was kept until the notification it names was known"
+    if opened is not None:
+        return f"{words}, while attempt {opened} was still open"
+    return words

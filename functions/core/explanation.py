@@ -1,0 +1,186 @@
+"""A notification explained to an operator: who changed what, when, on what evidence, what is next.
+
+Plain values, fit for JSON: times in RFC 3339 with a Z, ids as strings. Neither the recipient nor
+content is in it; what a provider or a client wrote is shown with the recipient struck out.
+"""
+
+import re
+from collections.abc import Callable, Collection, Set
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from functions.core.forecast import is_held, next_of, next_sentence
+from functions.core.history import Attempt, Dossier, WeighedReceipt, WholeRow
+from functions.core.remark import remarks, with_fates
+from functions.core.sentence import summary
+from functions.core.timeline import Entry, timeline
+
+STRUCK_OUT = "[recipient]"
+_MAILBOX = r"[^\s<>\"'(),;:]+@[^\s<>\"'(),;:]+"
+
+Strike = Callable[[str | None], str | None]
+
+
+def explain(
+    dossier: Dossier, *, now: datetime, keyed_providers: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the whole story of a notification and what comes next, as of ``now``.
+
+    ``keyed_providers`` are those that honour our key.
+    """
+    history, row = dossier.history, dossier.history.notification
+    operators = frozenset(action.actor for action in dossier.operator_actions)
+    strike = _striking_out(row.recipient, operators)
+    steps = timeline(
+        row,
+        attempts=history.attempts,
+        receipts=history.receipts,
+        transitions=history.transitions,
+        operator_actions=dossier.operator_actions,
+        decide_at=row.decide_at,
+    )
+    entries = steps[:1] + sorted(steps[1:] + remarks(dossier, steps), key=lambda entry: entry.at)
+    return {
+        "notification": _notification(row, strike),
+        "summary": strike(
+            summary(
+                row.status,
+                reason=row.reason,
+                since=_since(row, steps),
+                discarded_at=row.discarded_at,
+            )
+        ),
+        "timeline": [_entry(entry, strike) for entry in with_fates(history, entries)],
+        "attempts": [
+            _attempt(number, attempt, strike)
+            for number, attempt in enumerate(history.attempts, start=1)
+        ],
+        "receipts": [_receipt(receipt, strike) for receipt in history.receipts],
+        "next": _next(dossier, now, keyed_providers),
+    }
+
+
+def written(time: datetime | None) -> str | None:
+    """Return a time as the contract writes it."""
+    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _id(id: UUID | None) -> str | None:
+    return None if id is None else str(id)
+
+
+def _since(row: WholeRow, steps: list[Entry]) -> datetime:
+    """Return when it came to the status it has."""
+    times = [
+        entry.at
+        for entry in steps
+        if entry.to_status == row.status and entry.from_status != entry.to_status
+    ]
+    return times[-1] if times else row.updated_at
+
+
+def _striking_out(recipient: str | None, operators: Set[str]) -> Strike:
+    """Return what takes the recipient, and whatever looks like a mailbox, out of a text.
+
+    The names of ``operators`` may look like one too, and are what an explanation is read for.
+    """
+    hidden = {recipient, recipient.removeprefix("+")} if recipient else set[str]()
+    spelt = [re.escape(one) for one in sorted(hidden, key=len, reverse=True)]
+    pattern = re.compile("|".join([*spelt, _MAILBOX]), re.IGNORECASE)
+
+    def struck(found: re.Match[str]) -> str:
+        is_operator = any(found[0] in operator for operator in operators)
+        return found[0] if is_operator else STRUCK_OUT
+
+    return lambda text: None if text is None else pattern.sub(struck, text)
+
+
+def _notification(row: WholeRow, strike: Strike) -> dict[str, Any]:
+    key = f"{row.id}.{row.key_epoch}" if row.key_epoch else str(row.id)
+    return {
+        "id": str(row.id),
+        "organization_id": str(row.organization_id),
+        "batch_id": _id(row.batch_id),
+        "status": row.status,
+        "reason": strike(row.reason),
+        "channel": row.channel,
+        "priority": row.priority,
+        "category": row.category,
+        "event_id": strike(row.event_id),
+        "reference": strike(row.reference),
+        "idempotency_key": key,
+        "send_at": written(row.send_at),
+        "expires_at": written(row.expires_at),
+        "available_at": written(row.available_at),
+        "attempts_spent": row.attempts_spent,
+        "max_attempts": row.max_attempts,
+        "in_doubt": row.in_doubt,
+        "created_at": written(row.created_at),
+        "updated_at": written(row.updated_at),
+        "final_at": written(row.final_at),
+        "discarded_at": written(row.discarded_at),
+        "complained": row.complained,
+        "held": is_held(row),
+        "hold_id": _id(row.hold_id),
+        "parent_id": _id(row.parent_id),
+    }
+
+
+def _entry(entry: Entry, strike: Strike) -> dict[str, Any]:
+    return {
+        "at": written(entry.at),
+        "actor": entry.actor,
+        "by": entry.by,
+        "from": entry.from_status,
+        "to": entry.to_status,
+        "reason": strike(entry.reason),
+        "attempt_id": _id(entry.attempt_id),
+        "receipt_id": _id(entry.receipt_id),
+        "sentence": strike(entry.sentence),
+    }
+
+
+def _attempt(number: int, attempt: Attempt, strike: Strike) -> dict[str, Any]:
+    return {
+        "id": str(attempt.id),
+        "number": number,
+        "lease_number": attempt.lease_number,
+        "provider": attempt.provider,
+        "started_at": written(attempt.started_at),
+        "finished_at": written(attempt.finished_at),
+        "outcome": attempt.outcome,
+        "reference": strike(attempt.reference),
+        "http_status": attempt.http_status,
+        "code": strike(attempt.code),
+        "detail": strike(attempt.detail),
+        "retry_after_seconds": attempt.retry_after_seconds,
+    }
+
+
+def _receipt(receipt: WeighedReceipt, strike: Strike) -> dict[str, Any]:
+    return {
+        "id": str(receipt.id),
+        "received_at": written(receipt.received_at),
+        "occurred_at": written(receipt.occurred_at),
+        "type": strike(receipt.type),
+        "reference": strike(receipt.reference),
+        "reason": strike(receipt.reason),
+        "permanent": receipt.permanent,
+        "complaint": receipt.complaint,
+        "evidence_rank": receipt.evidence_rank,
+        "applied": receipt.applied,
+    }
+
+
+def _next(
+    dossier: Dossier, now: datetime, keyed_providers: Collection[str]
+) -> dict[str, Any] | None:
+    after = next_of(dossier.history.notification)
+    if after is None:
+        return None
+    return {
+        "action": after.action,
+        "at": written(after.at),
+        "sentence": next_sentence(dossier, now=now, keyed_providers=keyed_providers),
+    }

@@ -1,0 +1,280 @@
+"""What a change of a notification means, in a sentence or two: its cause, and where that leads.
+
+A cause is named by who changed it and why, as the transition stores both; ``.open`` is added where
+the same reason tells of an attempt that was open, ``.told`` where it tells of a report. Places in
+braces are filled from the evidence.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from functions.core.evidence_words import moment
+from functions.core.history import Step
+from functions.core.states import MAX_STARTS, Reason, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known around a change, each as a part of a sentence."""
+
+    attempt: str = "The attempt"
+    """What its attempt was answered."""
+    number: str = "an attempt"
+    """Its attempt alone."""
+    wait: str = ""
+    """How long the provider asked to wait."""
+    report: str = "The provider reported on it"
+    operator: str = "An operator"
+    consent: str = ""
+    note: str = ""
+    again: str = ""
+    """When it is tried again, if that is still ahead."""
+    until: str = ""
+    """Until when it waits for evidence, if that is still ahead."""
+
+
+CAUSES: dict[str, str] = {
+    "client": "It was cancelled before anything was sent.",
+    "claim.not_dispatched": "It could not be handed to the queue; its lease was given back.",
+    "policy": "The policy decided against sending it now ({reason}).",
+    "sender.paused": "The channel had been paused since the lease, so no attempt was opened.",
+    "sender.expired": "Its time to be sent had passed before an attempt was opened.",
+    "sender.expired.open": "{attempt}; the next try would come after its time to be sent.",
+    "sender.suppressed": (
+        "The recipient is on the suppression list, which is read last before sending."
+    ),
+    "sender.key_window_over": (
+        "An earlier attempt may have been accepted, and the provider remembers its key no longer: "
+        "another attempt could send it twice."
+    ),
+    "sender.provider_changed": (
+        "An earlier attempt may have been accepted, and the channel has another provider now, "
+        "which does not know its key: another attempt could send it twice."
+    ),
+    "sender.crash_loop": (
+        f"Senders began to work on it {MAX_STARTS} times and never finished, so something about "
+        "it stops them."
+    ),
+    "sender.unreadable": "What is stored cannot be sent by its channel.",
+    "sender.accepted": "{attempt}: it was accepted.",
+    "sender.provider_gives_no_receipts": "{attempt}: it was accepted.",
+    "sender.transient": "{attempt}: it was not accepted, for a passing reason.",
+    "sender.throttled": (
+        "{attempt}: the provider asked to slow down{wait}; the attempt is not counted."
+    ),
+    "sender.blocked": (
+        "{attempt}: our account at the provider is blocked or misconfigured; the attempt is not "
+        "counted."
+    ),
+    "sender.unknown": "{attempt}, so it may have been accepted.",
+    "sender.rejected": "{attempt}: the provider rejected it for good.",
+    "sender.refused": (
+        "{attempt}: the provider refused the address as opted out or no longer valid, and it is "
+        "suppressed from now on."
+    ),
+    "sender.budget_spent": "{attempt}: it was not accepted, and no attempt is left.",
+    "sender.outcome_unknown": (
+        "{attempt}. One of its attempts may have been accepted, and another could send it twice."
+    ),
+    "sender.waited_too_long": "{attempt}: the provider has asked to wait for too long by now.",
+    "sweeper.lease_expired": (
+        "Nothing was heard of the lease in time; no attempt was open under it, so nothing was sent."
+    ),
+    "sweeper.lease_expired.open": (
+        "The sender was not heard of again while {number} was open, so it may have been accepted."
+    ),
+    "sweeper.expired": "Its time to be sent passed while it waited.",
+    "reconcile.no_receipt_by_cutoff": (
+        "The provider accepted it and did not report by the cutoff what became of it."
+    ),
+    "reconcile.outcome_unknown": (
+        "No evidence came in the time it was waited for, and it may not be tried again by itself."
+    ),
+    "reconcile.expired": (
+        "No evidence came in the time it was waited for, and its time to be sent has passed."
+    ),
+    "reconcile.never_accepted": "The provider was asked, and said that it never accepted it.",
+    "reconcile.grace_over": "No evidence came in the time it was waited for.",
+    "report": "{report}.",
+    "operator.requeued": "{operator} requeued it{consent}; its attempts are counted anew.",
+    "operator.discarded": "{operator} discarded it{note}.",
+    "operator.settled_accepted": (
+        "{operator} settled the doubt{note}: the provider did accept it."
+    ),
+    "operator.settled_delivered": "{operator} settled the doubt{note}: it did arrive.",
+    "operator.settled_not_accepted": (
+        "{operator} settled the doubt{note}: the provider did not accept it."
+    ),
+    "operator.settled_hold": "{operator} ended the wait for evidence{note}.",
+    "operator.restored": (
+        "{operator} marked it after the database was restored: it may have been sent in the time "
+        "that was lost."
+    ),
+    "operator.replayed": "{operator} had the stored reports read again by the rules of today.",
+    "operator.replayed.told": (
+        "{operator} had the stored reports read again by the rules of today. {report}."
+    ),
+}
+
+ENDS: dict[str, str] = {
+    Status.PENDING: "It goes back to waiting{again}.",
+    Status.LEASED: "It was taken up for sending.",
+    Status.UNCERTAIN: "It waits for evidence{until} and is not sent again blindly.",
+    Status.SUBMITTED: "Its delivery is not confirmed yet.",
+    Status.DELIVERED: "It was delivered.",
+    Status.FAILED: "It was accepted and could not be delivered.",
+    Status.UNCONFIRMED: "One of its attempts may have been accepted: it is not sent again.",
+    Status.SUPPRESSED: "It is not sent.",
+    Status.CANCELLED: "",
+    Status.EXPIRED: "It is not sent any more.",
+    Status.DEAD: "It is held for a person to look at.",
+}
+
+_SAME_KEY = "It is tried again under the same key, which the provider recognises{again}."
+_FOR_A_PERSON = "It is held for a person to decide."
+
+OWN_ENDS: dict[tuple[str, str], str] = {
+    ("sender.accepted", Status.DELIVERED): "At this provider to accept is to deliver.",
+    ("sender.provider_gives_no_receipts", Status.UNCONFIRMED): (
+        "The provider gives no reports of delivery, so nothing will confirm it."
+    ),
+    ("sender.unknown", Status.PENDING): _SAME_KEY,
+    ("sender.unknown", Status.UNCERTAIN): (
+        "The provider could not tell a repetition from a second message: it waits for "
+        "evidence{until} and is not sent again blindly."
+    ),
+    ("sender.outcome_unknown", Status.DEAD): _FOR_A_PERSON,
+    ("sender.key_window_over", Status.DEAD): _FOR_A_PERSON,
+    ("sender.provider_changed", Status.DEAD): _FOR_A_PERSON,
+    ("sweeper.lease_expired.open", Status.PENDING): _SAME_KEY,
+    ("sweeper.lease_expired.open", Status.DEAD): (
+        "No attempt is left, and another could send it twice: it is held for a person to decide."
+    ),
+    ("sweeper.lease_expired.open", Status.UNCONFIRMED): (
+        "The next try would come after its time to be sent: it is not sent again."
+    ),
+    ("reconcile.no_receipt_by_cutoff", Status.UNCONFIRMED): "Waiting has ended.",
+    ("reconcile.outcome_unknown", Status.DEAD): _FOR_A_PERSON,
+    ("reconcile.grace_over", Status.PENDING): (
+        "It is tried again, as its provider's keys or its channel's policy allow{again}."
+    ),
+    ("reconcile.grace_over", Status.DEAD): (
+        "Its channel's policy is not to risk a second message: it is held for a person to decide."
+    ),
+    ("report", Status.SUPPRESSED): "The provider's own suppression list forbids the address.",
+    ("operator.requeued", Status.PENDING): "It waits to be sent{again}.",
+    ("operator.discarded", Status.DEAD): "It rests as it is; only evidence can still change it.",
+    ("operator.settled_delivered", Status.DELIVERED): "It counts as delivered.",
+    ("operator.settled_hold", Status.DEAD): _FOR_A_PERSON,
+}
+
+AFTERWARDS: dict[tuple[str, str | None], str] = {
+    (Status.PENDING, None): "It was waiting for another try, which is not made.",
+    (Status.UNCERTAIN, None): "That settles the doubt.",
+    (Status.DEAD, None): "It had been dead until then.",
+    (Status.UNCONFIRMED, None): "It had ended unconfirmed before.",
+    (Status.EXPIRED, None): "It had expired before, and proof of acceptance counts all the same.",
+    (Status.DELIVERED, Status.FAILED): "That outweighs the earlier proof of delivery.",
+    (Status.FAILED, Status.DELIVERED): "That outweighs the failure that was reported before.",
+    (Status.FAILED, Status.SUBMITTED): "The failure that was reported before no longer counts.",
+    (Status.DELIVERED, Status.SUBMITTED): "The earlier proof of delivery no longer counts.",
+}
+"""What proof means for where it was, by status before and, where it matters, after."""
+
+_PROVES = frozenset(
+    {
+        "report",
+        "sender.accepted",
+        "sender.provider_gives_no_receipts",
+        "operator.replayed",
+        "operator.replayed.told",
+    }
+)
+
+
+def cause_of(step: Step) -> str | None:
+    """Return the name of the step's cause in ``CAUSES``; None for one without words of its own."""
+    if step.actor in ("client", "policy"):
+        return step.actor
+    if step.actor == "provider" or (step.receipt_id is not None and step.actor != "operator"):
+        return "report"
+    cause = f"{step.actor}.{step.reason}"
+    if step.attempt_id is not None and f"{cause}.open" in CAUSES:
+        return f"{cause}.open"
+    if step.receipt_id is not None and f"{cause}.told" in CAUSES:
+        return f"{cause}.told"
+    return cause if cause in CAUSES else None
+
+
+def sentence(step: Step, evidence: Evidence) -> str:
+    """Return what a stored transition means."""
+    cause = cause_of(step)
+    end = OWN_ENDS.get((cause or "", step.to_status), ENDS[step.to_status])
+    if cause is None:
+        because = f" ({step.reason})" if step.reason and step.reason != step.to_status else ""
+        parts = [f"It changed from {step.from_status} to {step.to_status}{because}.", end]
+    else:
+        parts = [CAUSES[cause], end]
+    if cause in _PROVES and step.from_status != step.to_status:
+        after = AFTERWARDS.get((step.from_status, step.to_status))
+        parts.append(after or AFTERWARDS.get((step.from_status, None), ""))
+    return " ".join(_filled(part, step, evidence) for part in parts if part)
+
+
+def _filled(text: str, step: Step, evidence: Evidence) -> str:
+    """Fill the places; what is filled in is not read for places again."""
+    return text.format(
+        reason=step.reason or "no reason given",
+        attempt=evidence.attempt,
+        number=evidence.number,
+        wait=evidence.wait,
+        report=evidence.report,
+        operator=evidence.operator,
+        consent=evidence.consent,
+        note=evidence.note,
+        again=evidence.again,
+        until=evidence.until,
+    )
+
+
+_STANDINGS: dict[str, str] = {
+    Status.PENDING: "It waits to be sent, since {since}",
+    Status.LEASED: "It is being sent, since {since}",
+    Status.UNCERTAIN: "It may or may not have been accepted, since {since}",
+    Status.SUBMITTED: "The provider accepted it, and since {since} its delivery is not confirmed",
+    Status.DELIVERED: "It was delivered, as is known since {since}",
+    Status.FAILED: "It was accepted and could not be delivered, as is known since {since}",
+    Status.UNCONFIRMED: "It ended at {since}; it may have been accepted, and nothing confirms it",
+    Status.SUPPRESSED: "It was stopped at {since}, because it must not be sent",
+    Status.CANCELLED: "It was cancelled at {since}, before anything was sent",
+    Status.EXPIRED: "It expired at {since}, before anything was sent",
+    Status.DEAD: "It is held for a person, since {since}",
+}
+
+_BECAUSE: dict[str, str] = {
+    Reason.REJECTED: "the provider rejected it for good",
+    Reason.BUDGET_SPENT: "every attempt it may have has failed",
+    Reason.OUTCOME_UNKNOWN: "an attempt may have been accepted, and another could send it twice",
+    Reason.CRASH_LOOP: "senders that worked on it kept failing",
+    Reason.WAITED_TOO_LONG: "the provider asked to wait for too long",
+    Reason.UNREADABLE: "what is stored cannot be sent by its channel",
+    Reason.INVALID: "what is stored is not valid",
+    Reason.NO_RECEIPT_BY_CUTOFF: "the provider did not report by the cutoff what became of it",
+    Reason.PROVIDER_GIVES_NO_RECEIPTS: "the provider gives no reports of delivery",
+    Reason.EXPIRED: "its time to be sent passed",
+    Reason.SUPPRESSED: "the recipient is on the suppression list",
+    Reason.REFUSED: "the provider refused the address as opted out or no longer valid",
+    Reason.ERASED: "the recipient was erased",
+}
+
+
+def summary(
+    status: str, *, reason: str | None, since: datetime, discarded_at: datetime | None
+) -> str:
+    """Return where a notification stands, why, and since when."""
+    because = ""
+    if reason is not None and status != Status.EXPIRED:
+        because = f": {_BECAUSE.get(reason, reason)}"
+    if discarded_at is not None:
+        return f"It was discarded at {moment(discarded_at)}, after it was held{because}."
+    return f"{_STANDINGS[status].format(since=moment(since))}{because}."

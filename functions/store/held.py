@@ -1,0 +1,284 @@
+"""Held notifications: list them, send them once more, or let them rest.
+
+A requeue starts a new budget and keeps the history. It never sends blindly: a row whose attempt may
+have been accepted needs the operator's word that a duplicate is acceptable.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row
+
+from functions.core.declaration import Declaration, names_of_keyed
+from functions.store.action import Action, Fate, record_action, result_of
+from functions.store.connection import Database
+from functions.store.lock import lock_notifications
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A notification that waits for a person."""
+
+    id: UUID
+    organization_id: UUID
+    channel: str
+    priority: str
+    reason: str
+    provider: str | None
+    attempts_spent: int
+    max_attempts: int
+    in_doubt: int
+    created_at: datetime
+    held_at: datetime
+    last_code: str | None
+    last_http_status: int | None
+
+
+# Channels as an array: without one named, all four are walked by the same index. Planned for the
+# values at hand. Materialized: the primary key would give the order too, and to find the first held
+# rows by it all those that are not held would be walked over.
+LIST_HELD = """
+    WITH held AS MATERIALIZED (
+        SELECT *
+          FROM notifications
+         WHERE status = 'dead' AND discarded_at IS NULL
+           AND channel = ANY(%(channels)s)
+           AND (%(organization_id)s::uuid IS NULL OR organization_id = %(organization_id)s)
+           AND (%(reason)s::text IS NULL OR reason = %(reason)s)
+           AND (%(ids)s::uuid[] IS NULL OR id = ANY(%(ids)s::uuid[]))
+           AND (%(after)s::uuid IS NULL OR id > %(after)s)
+    )
+    SELECT n.id, n.organization_id, n.channel, n.priority, n.reason, n.provider,
+           n.attempts_spent, n.max_attempts, n.in_doubt, n.created_at, n.updated_at AS held_at,
+           a.code AS last_code, a.http_status AS last_http_status
+      FROM (SELECT * FROM held ORDER BY id LIMIT %(limit)s) n
+      LEFT JOIN LATERAL (
+           SELECT code, http_status
+             FROM attempts
+            WHERE notification_id = n.id
+            ORDER BY lease_number DESC LIMIT 1) a ON true
+     ORDER BY n.id
+"""
+
+
+def list_held(
+    database: Database,
+    *,
+    channel: str | None = None,
+    reason: str | None = None,
+    organization_id: UUID | None = None,
+    ids: Sequence[UUID] | None = None,
+    after: UUID | None = None,
+    limit: int = 100,
+) -> list[Held]:
+    """Return up to ``limit`` held notifications after the id ``after``, the oldest first."""
+    parameters = {
+        "channels": [channel] if channel else ["email", "sms", "push", "webhook"],
+        "reason": reason,
+        "organization_id": organization_id,
+        "ids": None if ids is None else list(ids),
+        "after": after,
+        "limit": limit,
+    }
+
+    def read(connection: psycopg.Connection) -> list[Held]:
+        with connection.cursor(row_factory=class_row(Held)) as cursor:
+            return cursor.execute(LIST_HELD, parameters, prepare=False).fetchall()
+
+    return database.run(read)
+
+
+# What a requeue of each row would come to; "requeued" for those that it may, and for those that
+# this very action did: repeated after a COMMIT whose answer was lost, it must not say that somebody
+# else had scheduled them. `safe`: the provider still knows the key under which an attempt is in
+# doubt, so that another cannot take effect twice; what is not known to be safe is not.
+JUDGE = """
+    WITH instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at)
+    SELECT m.id,
+           CASE WHEN n.id IS NULL THEN 'not_found'
+                WHEN EXISTS (SELECT FROM transitions
+                              WHERE notification_id = n.id
+                                AND operator_action_id = %(operator_action_id)s) THEN 'requeued'
+                WHEN n.status IN ('pending', 'leased') THEN 'already_scheduled'
+                WHEN n.status = 'uncertain' THEN 'awaiting_evidence'
+                WHEN n.status <> 'dead' THEN n.status
+                WHEN n.discarded_at IS NOT NULL THEN 'discarded'
+                WHEN n.attempt_id IS NOT NULL THEN 'attempt_open'
+                WHEN n.expires_at <= t.at THEN 'expired'
+                WHEN (n.reason = 'outcome_unknown' OR n.in_doubt > 0 AND NOT k.safe)
+                 AND NOT %(may_send_twice)s THEN 'needs_consent'
+                ELSE 'requeued' END AS fate
+      FROM unnest(%(ids)b::uuid[]) WITH ORDINALITY AS m (id, place)
+     CROSS JOIN instant t
+      LEFT JOIN notifications n ON n.id = m.id
+      LEFT JOIN channels c ON c.name = n.channel
+     CROSS JOIN LATERAL (
+           SELECT coalesce(n.provider = c.provider AND n.provider = ANY(%(keyed)s), false)
+                  AND coalesce(n.key_first_used_at
+                      + (%(windows)s::float8[])[array_position(%(keyed)s, n.provider)]
+                      * interval '1 second' > t.at, true) AS safe) k
+     ORDER BY m.place
+"""
+
+# fresh:     only a known refusal starts a new key: the same key keeps a doubtful attempt harmless.
+# consented: the operator answers for the doubt. The key's first use is forgotten, so that the next
+#            begin does not hold the row again at once.
+REQUEUE = """
+    WITH requeued AS (
+        UPDATE notifications n
+           SET status = 'pending', reason = NULL, ready = true,
+               available_at = t.at, eligible_at = t.at, updated_at = t.at,
+               attempts_spent = 0, starts = 0, waiting_since = NULL,
+               key_epoch = n.key_epoch + k.fresh::int,
+               key_first_used_at = CASE WHEN k.fresh OR k.consented THEN NULL
+                                        ELSE n.key_first_used_at END,
+               provider = CASE WHEN k.consented THEN NULL ELSE n.provider END
+          FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t,
+               (SELECT id, reason = 'rejected' AND in_doubt = 0 AS fresh,
+                       %(may_send_twice)s AND in_doubt > 0 AS consented
+                  FROM notifications
+                 WHERE id = ANY(%(ids)b::uuid[])) k
+         WHERE n.id = ANY(%(ids)b::uuid[]) AND n.id = k.id AND n.status = 'dead'
+        RETURNING n.id, n.organization_id, t.at
+    )
+    INSERT INTO transitions
+           (notification_id, organization_id, at, actor, from_status, to_status, reason,
+            operator_action_id)
+    SELECT id, organization_id, at, 'operator', 'dead', 'pending', 'requeued',
+           %(operator_action_id)s
+      FROM requeued
+"""
+
+
+def preview(
+    database: Database,
+    ids: Sequence[UUID],
+    *,
+    may_send_twice: bool,
+    declarations: Sequence[Declaration],
+    now: datetime | None = None,
+) -> list[Fate]:
+    """Return what ``requeue`` would come to for each of ``ids``, in their order."""
+    parameters = _parameters(
+        ids, may_send_twice=may_send_twice, declarations=declarations, action=None, now=now
+    )
+    return database.run(lambda connection: _judge(connection, parameters))
+
+
+def requeue(
+    database: Database,
+    ids: Sequence[UUID],
+    *,
+    may_send_twice: bool,
+    declarations: Sequence[Declaration],
+    action: Action,
+    now: datetime | None = None,
+) -> list[Fate]:
+    """Make the held ones of ``ids`` pending again with a new budget; return what came of each.
+
+    requeued           pending now
+    already_scheduled  pending or leased: nothing to do
+    awaiting_evidence  uncertain: evidence, or its policy, comes first
+    needs_consent      an attempt may have been accepted, and ``may_send_twice`` is not given
+    attempt_open       a sender may still be at work; the sweep closes its attempt within minutes
+    expired            its ``expires_at`` has passed
+    discarded, not_found, or the status it has
+    """
+    parameters = _parameters(
+        ids, may_send_twice=may_send_twice, declarations=declarations, action=action, now=now
+    )
+
+    def work(connection: psycopg.Connection) -> list[Fate]:
+        lock_notifications(connection, ids)
+        fates = _judge(connection, parameters)
+        if result_of(connection, action) is None:
+            requeued = [one.id for one in fates if one.fate == "requeued"]
+            connection.execute(REQUEUE, {**parameters, "ids": requeued})
+            record_action(connection, action, result=_result(fates), now=now)
+        return fates
+
+    return database.run(work)
+
+
+def _parameters(
+    ids: Sequence[UUID],
+    *,
+    may_send_twice: bool,
+    declarations: Sequence[Declaration],
+    action: Action | None,
+    now: datetime | None,
+) -> dict[str, object]:
+    windows = {one.name: one.key_window_seconds for one in declarations}
+    keyed = names_of_keyed(declarations)
+    return {
+        "ids": list(dict.fromkeys(ids)),
+        "may_send_twice": may_send_twice,
+        "keyed": keyed,
+        "windows": [windows[name] for name in keyed],
+        "operator_action_id": action.id if action else None,
+        "now": now,
+    }
+
+
+def _judge(connection: psycopg.Connection, parameters: dict[str, object]) -> list[Fate]:
+    with connection.cursor(row_factory=class_row(Fate)) as cursor:
+        return cursor.execute(JUDGE, parameters).fetchall()
+
+
+def _result(fates: Sequence[Fate]) -> dict[str, object]:
+    return {"fates": dict(Counter(one.fate for one in fates))}
+
+
+JUDGE_DISCARD = """
+    SELECT m.id,
+           CASE WHEN n.id IS NULL THEN 'not_found'
+                WHEN EXISTS (SELECT FROM transitions
+                              WHERE notification_id = n.id
+                                AND operator_action_id = %(operator_action_id)s) THEN 'discarded'
+                WHEN n.status <> 'dead' THEN n.status
+                WHEN n.discarded_at IS NOT NULL THEN 'already_discarded'
+                ELSE 'discarded' END AS fate
+      FROM unnest(%(ids)b::uuid[]) WITH ORDINALITY AS m (id, place)
+      LEFT JOIN notifications n ON n.id = m.id
+     ORDER BY m.place
+"""
+
+DISCARD = """
+    WITH discarded AS (
+        UPDATE notifications n
+           SET discarded_at = t.at, final_at = t.at, updated_at = t.at
+          FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
+         WHERE n.id = ANY(%(ids)b::uuid[]) AND n.status = 'dead' AND n.discarded_at IS NULL
+        RETURNING n.id, n.organization_id, t.at
+    )
+    INSERT INTO transitions
+           (notification_id, organization_id, at, actor, from_status, to_status, reason,
+            operator_action_id)
+    SELECT id, organization_id, at, 'operator', 'dead', 'dead', 'discarded', %(operator_action_id)s
+      FROM discarded
+"""
+
+
+def discard(
+    database: Database, ids: Sequence[UUID], *, action: Action, now: datetime | None = None
+) -> list[Fate]:
+    """Let the held ones of ``ids`` rest: final, with their reason kept; evidence may still come.
+
+    Fates: discarded, already_discarded, not_found, or the status it has.
+    """
+    parameters = {"ids": list(dict.fromkeys(ids)), "operator_action_id": action.id, "now": now}
+
+    def work(connection: psycopg.Connection) -> list[Fate]:
+        lock_notifications(connection, ids)
+        with connection.cursor(row_factory=class_row(Fate)) as cursor:
+            fates = cursor.execute(JUDGE_DISCARD, parameters).fetchall()
+        if result_of(connection, action) is None:
+            connection.execute(DISCARD, parameters)
+            record_action(connection, action, result=_result(fates), now=now)
+        return fates
+
+    return database.run(work)

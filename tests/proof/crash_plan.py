@@ -1,0 +1,70 @@
+"""Which faults come at which points, how often things are delivered, and what CI runs of it."""
+
+import math
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tests.proof.crash_boundary import Fault, Phase, Point, Strike
+from tests.proof.crash_outside import LOOK_UP, QUEUE_CALL, SUBMIT
+
+SEED_VARIABLE, DEFAULT_SEED = "SENDOFF_PROOF_SEED", "1"
+SHARE = 3
+"""CI runs one case in so many."""
+
+ONCE, TWICE = 1, 2
+
+DELIVERIES: Mapping[Fault, tuple[int, ...]] = {
+    Fault.ERROR: (ONCE, TWICE),
+    Fault.KILL: (ONCE, TWICE),
+    Fault.STALL: (ONCE, TWICE),
+    Fault.FREEZE: (TWICE,),
+    Fault.OUTAGE: (ONCE,),
+    Fault.OVERLAP: (ONCE,),
+    Fault.REFUSED: (ONCE, TWICE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """``deliveries``: how often what can be delivered again is delivered in all."""
+
+    strike: Strike
+    label: str
+    deliveries: int
+
+
+def faults_at(point: Point, label: str) -> list[Fault]:
+    """Return what may happen at a point of a call named ``label``."""
+    faults = [Fault.ERROR, Fault.KILL, Fault.STALL, Fault.FREEZE]
+    if label.startswith(SUBMIT):
+        faults.append(Fault.OVERLAP)
+    elif label == QUEUE_CALL:
+        faults += [Fault.REFUSED] if point.phase is Phase.BEFORE else []
+    elif label != LOOK_UP:
+        faults.append(Fault.OUTAGE)
+    return faults
+
+
+def cases_of(passed: Mapping[Point, str]) -> list[Case]:
+    """Return every case there is for the points that a dry pass found."""
+    return [
+        Case(strike=Strike(point=point, fault=fault), label=label, deliveries=deliveries)
+        for point, label in sorted(passed.items())
+        for fault in faults_at(point, label)
+        for deliveries in DELIVERIES[fault]
+    ]
+
+
+def a_share_of(cases: Iterable[Case], *, seed: str) -> list[Case]:
+    """Return a third of ``cases``, the same for the same ``seed``; every point is in it."""
+    shuffled = list(cases)
+    random.Random(seed).shuffle(shuffled)
+    first = {case.strike.point: case for case in reversed(shuffled)}
+    chosen = set(first.values())
+    wanted = math.ceil(len(shuffled) / SHARE)
+    for case in shuffled:
+        if len(chosen) >= wanted:
+            break
+        chosen.add(case)
+    return [case for case in shuffled if case in chosen]

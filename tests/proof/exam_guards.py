@@ -1,0 +1,180 @@
+"""The guards that the promises stand on, each with the one edit that removes it.
+
+An edit is a text that stands exactly once in its file, and what it becomes.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """A guard, how to remove it, and the test modules that must turn red without it."""
+
+    name: str
+    path: str
+    present: str
+    absent: str
+    tests: tuple[str, ...]
+
+
+def _integration(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/integration/test_{name}.py" for name in names)
+
+
+GUARDS = (
+    Guard(
+        name="the fence: only the open attempt's own close moves its row",
+        path="functions/store/close.py",
+        present="coalesce(n.attempt_id = o.token, false) AS mine",
+        absent="true AS mine",
+        tests=_integration("close_races"),
+    ),
+    Guard(
+        name="the lease of a message, when its attempt begins",
+        path="functions/store/begin.py",
+        present="WHEN n.lease_number <> m.lease_number OR n.status <> 'leased'",
+        absent="WHEN n.status <> 'leased'",
+        tests=_integration("begin", "begin_races"),
+    ),
+    Guard(
+        name="the suppression read, by the statement that opens the attempt",
+        path="functions/store/begin.py",
+        present="WHEN 'suppress' = ANY(ARRAY(",
+        absent="WHEN false AND 'suppress' = ANY(ARRAY(",
+        tests=_integration("begin"),
+    ),
+    Guard(
+        name="the lock before begin",
+        path="functions/store/begin.py",
+        present="        lock_notifications(connection, ids)\n",
+        absent="",
+        tests=_integration("begin_races"),
+    ),
+    Guard(
+        name="DISTINCT in begin: a message twice in one set",
+        path="functions/store/begin.py",
+        present="SELECT DISTINCT ON (id) id, lease_number, token",
+        absent="SELECT id, lease_number, token",
+        tests=_integration("begin"),
+    ),
+    Guard(
+        name="the window of a key in doubt",
+        path="functions/store/begin.py",
+        present="WHEN n.in_doubt > 0 AND n.key_first_used_at",
+        absent="WHEN false AND n.key_first_used_at",
+        tests=_integration("unknown", "held", "begin"),
+    ),
+    Guard(
+        name="the rank of evidence, when a receipt comes",
+        path="functions/store/evidence.py",
+        present="""CASE WHEN b.rank = 0 OR n.evidence_rank = 0 THEN b.rank > n.evidence_rank
+                    ELSE (b.rank, n.evidence_at, n.evidence_key)
+                       > (n.evidence_rank, b.occurred_at, b.event_key) END AS better""",
+        absent="b.rank > 0 AS better",
+        tests=_integration("receipts"),
+    ),
+    Guard(
+        name="the rank of evidence, when a late outcome comes",
+        path="functions/store/close.py",
+        present="""CASE WHEN n.evidence_rank = 0 OR o.rank = 0 THEN o.rank > n.evidence_rank
+                    ELSE (o.rank, n.evidence_at, n.evidence_key)
+                       > (n.evidence_rank, l.finished_at, o.token::text) END AS better""",
+        absent="o.rank > 0 AS better",
+        tests=_integration("close", "close_races", "receipts"),
+    ),
+    Guard(
+        name="the recipient of a receipt",
+        path="functions/store/evidence.py",
+        present="AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)",
+        absent="",
+        tests=_integration("receipts"),
+    ),
+    Guard(
+        name="the deduplication of receipts",
+        path="functions/store/receipt.py",
+        present="SELECT %(provider)s, i.event_key, n.organization_id",
+        absent="SELECT %(provider)s, i.event_key || uuidv7(), n.organization_id",
+        tests=_integration("receipts"),
+    ),
+    Guard(
+        name="the partial-batch report: what shall come again is named",
+        path="functions/sender/main.py",
+        present='{"batchItemFailures": [{"itemIdentifier": failed} for failed in report.failed]}',
+        absent='{"batchItemFailures": []}',
+        tests=_integration("handlers"),
+    ),
+    Guard(
+        name="the partial-batch report: and nothing else is",
+        path="functions/sender/deliver.py",
+        present="            if attempts is None:\n",
+        absent="            if attempts is None or attempts:\n",
+        tests=_integration("sender"),
+    ),
+    Guard(
+        name="cancel: no attempt is open",
+        path="functions/store/cancel.py",
+        present="""           AND n.id = %(notification_id)s
+           AND n.status IN ('pending', 'leased')
+           AND n.attempt_id IS NULL
+""",
+        absent="""           AND n.id = %(notification_id)s
+           AND n.status IN ('pending', 'leased')
+""",
+        tests=_integration("begin_races", "cancel_api"),
+    ),
+    Guard(
+        name="the sweep's condition: a lease that has not run out",
+        path="functions/store/sweep.py",
+        present="AND lease_until <= (SELECT coalesce(%(now)s, clock_timestamp()))\n     ORDER",
+        absent="\n     ORDER",
+        tests=_integration("sweep"),
+    ),
+    Guard(
+        name="the doubt that a sweep leaves",
+        path="functions/store/sweep.py",
+        present="in_doubt = n.in_doubt + j.doubt",
+        absent="in_doubt = n.in_doubt",
+        tests=_integration("sweep"),
+    ),
+    Guard(
+        name="the consent to a possible duplicate",
+        path="functions/store/held.py",
+        present="AND NOT %(may_send_twice)s THEN 'needs_consent'",
+        absent="AND false THEN 'needs_consent'",
+        tests=_integration("held"),
+    ),
+    Guard(
+        name="the tenant predicate: reading one",
+        path="functions/store/browse.py",
+        present="""     WHERE organization_id = %(organization_id)s
+       AND id = %(notification_id)s
+""",
+        absent="     WHERE id = %(notification_id)s\n",
+        tests=_integration("ingest_browse"),
+    ),
+    Guard(
+        name="the tenant predicate: a list",
+        path="functions/store/browse.py",
+        present="""     WHERE organization_id >= %(organization_id)s
+       AND organization_id <= %(organization_id)s
+""",
+        absent="     WHERE true\n",
+        tests=_integration("ingest_browse"),
+    ),
+    Guard(
+        name="the tenant predicate: cancelling one",
+        path="functions/store/cancel.py",
+        present="""         WHERE n.organization_id = %(organization_id)s
+           AND n.id = %(notification_id)s
+""",
+        absent="         WHERE n.id = %(notification_id)s\n",
+        tests=_integration("cancel_api"),
+    ),
+    Guard(
+        name="the tenant predicate: a suppression",
+        path="functions/store/begin.py",
+        present="WHERE s.organization_id = n.organization_id AND s.channel = n.channel",
+        absent="WHERE s.channel = n.channel",
+        tests=_integration("begin"),
+    ),
+)

@@ -1,0 +1,236 @@
+"""Events of random histories that time brings: sweep, expiry, reconcile and its look-ups."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from functions.core.evidence import Rank
+from functions.store.check import Checked, Inquiry, check, record_never_accepted
+from functions.store.receipt import match_orphans
+from functions.store.sweep import expire, sweep
+from tests.proof.histories_coverage import Event
+from tests.proof.histories_evidence import expect_proofs, tell_receipt
+from tests.proof.histories_gateway import ALL, BY_NAME
+from tests.proof.histories_model import Expected, changed, ended, reconciled, stopped, swept
+from tests.proof.histories_rows import Row
+from tests.proof.histories_world import ORPHANS_WAIT, Told, World
+
+HORIZON_SECONDS = 60.0
+"""Of a reconcile, for how long it may still ask: every question that is due finds its place."""
+
+
+def sweep_channel(world: World, channel: str) -> None:
+    """Take back the leases whose time has passed; no other row is touched."""
+    over = [row for row in world.rows() if row.channel == channel and _is_over(row, world.now)]
+    opened = {row.id: _open_attempt(world, row) for row in over}
+    world.happen(
+        f"sweep {channel}",
+        lambda: sweep(
+            world.to.service,
+            channel=world.to.channels[channel],
+            declarations=ALL,
+            now=world.now,
+        ),
+        {
+            row.id: swept(
+                row,
+                opened=opened[row.id] is not None,
+                keyed=_is_keyed(row),
+                now=world.now,
+                numbers=world.to.numbers[channel],
+            )
+            for row in over
+        },
+        ledger={token: "unknown" for token in opened.values() if token is not None},
+        promise="sweep_is_conditional",
+    )
+    for row in over:
+        world.visit(row.status, _sweep_event(row, opened[row.id] is not None))
+
+
+def _is_over(row: Row, now: datetime) -> bool:
+    return row.lease_until is not None and row.lease_until <= now
+
+
+def _open_attempt(world: World, row: Row) -> UUID | None:
+    attempt = world.seen.attempt(row.id, row.attempt_id) if row.attempt_id else None
+    return attempt.id if attempt is not None and attempt.outcome is None else None
+
+
+def _is_keyed(row: Row) -> bool:
+    return row.provider is not None and BY_NAME[row.provider].keyed
+
+
+def _sweep_event(row: Row, opened: bool) -> Event:
+    if not opened:
+        return Event.SWEEP_FREE
+    return Event.SWEEP_KEYED if _is_keyed(row) else Event.SWEEP_KEYLESS
+
+
+def expire_rows(world: World) -> None:
+    """End what waited past its expiry."""
+    over = [
+        row
+        for row in world.rows()
+        if row.status == "pending" and row.expires_at is not None and row.expires_at <= world.now
+    ]
+    world.happen(
+        "expire",
+        lambda: expire(world.to.service, now=world.now),
+        {row.id: [ended(row, "expired", "expired")] for row in over},
+        promise="sweep_is_conditional",
+    )
+    for _ in over:
+        world.visit("pending", Event.EXPIRY)
+
+
+def reconcile(world: World) -> None:
+    """Match orphans, decide what has waited long enough, ask whom can be asked."""
+    match(world)
+    look(world)
+    keep_answers(world)
+
+
+def match(world: World) -> None:
+    """Match the reports that came before what they name was known."""
+    found = {
+        told.event_key: (attempt.notification_id, attempt.id)
+        for told in world.told.values()
+        if told.notification is None
+        and (told.received_at or world.now) > world.now - ORPHANS_WAIT
+        and (attempt := world.attempt_of(told)) is not None
+    }
+    for key, (notification, attempt) in found.items():
+        world.told[key] = world.told[key].matched(notification, attempt)
+        world.visit(world.seen.rows[notification].status, Event.ORPHAN)
+    told_now = [world.told[key] for key in found]
+    expected, ledger = expect_proofs(world, told_now)
+    world.happen(
+        f"match {len(found)} orphans",
+        lambda: match_orphans(world.to.service, declarations=ALL, now=world.now),
+        expected,
+        ledger=ledger,
+        promise="order_free",
+    )
+
+
+def look(world: World) -> None:
+    """Look at what is due: which rows, is the store's affair; what may come of it, is not."""
+    before = world.seen.rows
+    due = [
+        row
+        for row in before.values()
+        if row.status in ("submitted", "uncertain")
+        and row.next_check_at is not None
+        and row.next_check_at <= world.now
+    ]
+    expected: dict[UUID, list[Expected]] = {}
+
+    def work() -> Checked:
+        checked = check(
+            world.to.service,
+            declarations=ALL,
+            horizon_seconds=HORIZON_SECONDS,
+            now=world.now,
+        )
+        asked = {inquiry.id for inquiry in checked.inquiries}
+        for row in due:
+            expected[row.id] = reconciled(
+                row,
+                now=world.now,
+                numbers=world.to.numbers[row.channel],
+                keyed=_is_keyed(row),
+                asked=row.id in asked,
+            )
+        return checked
+
+    checked = world.happen(f"look at {len(due)}", work, expected, promise="no_blind_resend")
+    for row in due:
+        moved = world.seen.rows[row.id].status != row.status
+        world.visit(row.status, Event.DECISION if moved else Event.LOOK)
+        if world.seen.rows[row.id].status == "pending" and not _is_keyed(row):
+            world.excused |= {one.id for one in world.seen.doubts(row.id)}  # the policy: retry
+    world.answers += [(world.now, _answer(world, inquiry)) for inquiry in checked.inquiries]
+
+
+def _answer(world: World, inquiry: Inquiry) -> Told | UUID:
+    """Return what the provider knows of a notification by now: its report, or that it never
+    accepted it."""
+    accepted = world.gateways.acceptance(BY_NAME[inquiry.provider], inquiry.idempotency_key)
+    if accepted is None:
+        return inquiry.id
+    return Told(
+        event_key=f"look-up:{inquiry.idempotency_key}:accepted",
+        rank=Rank.ACCEPTED,
+        at=world.now,
+        key=inquiry.idempotency_key,
+        reference=accepted.reference,
+        door="http",
+    )
+
+
+def keep_answers(world: World) -> None:
+    """Keep what the providers answered; a run that has ended meanwhile keeps nothing."""
+    answers, world.answers = world.answers, []
+    for at, answer in answers:
+        if world.now - at > timedelta(seconds=HORIZON_SECONDS):
+            continue
+        if isinstance(answer, Told):
+            told = world.placed(answer)
+            if told.notification is not None:
+                world.visit(world.seen.rows[told.notification].status, Event.LOOKED_UP)
+            tell_receipt(world, told)
+        else:
+            _never_accepted(world, world.seen.rows[answer])
+
+
+def _never_accepted(world: World, row: Row) -> None:
+    """The provider says that it never accepted it: due again, if that was what it waited for."""
+    world.visit(row.status, Event.NEVER_ACCEPTED)
+    over = row.status == "uncertain" and (row.decide_at is None or row.decide_at <= world.now)
+    world.happen(
+        "never accepted, says the provider",
+        lambda: record_never_accepted(world.to.service, [row.id], now=world.now),
+        {row.id: not_accepted(row, now=world.now)} if over else {},
+        ledger=conclude(world, row) if over else {},
+        promise="no_blind_resend",
+    )
+
+
+def conclude(world: World, row: Row) -> dict[UUID, str | None]:
+    """Know of the row's attempts in doubt that none was accepted, until proof says otherwise."""
+    doubts = {one.id for one in world.seen.doubts(row.id)}
+    world.concluded |= doubts
+    return dict.fromkeys(doubts, "transient")
+
+
+def not_accepted(row: Row, *, now: datetime) -> list[Expected]:
+    """Return the row once it is known that nothing of it was accepted: due again, while budget
+    and time last."""
+    free = replace(row, attempt_id=None, decide_at=None, in_doubt=0)
+    if row.status == "dead" and row.reason != "outcome_unknown":
+        return [changed(free)]  # held for another reason, which stays
+    if row.attempts_spent >= row.max_attempts:
+        return [changed(free, status="dead", reason="budget_spent")]
+    return stopped(free, now=now, delay=(0.0, 0.0), doubtful=False)
+
+
+def step_clock(world: World, seconds: float) -> None:
+    world.now += timedelta(seconds=seconds)
+
+
+def times_ahead(world: World) -> list[datetime]:
+    """Return when something becomes due, soonest first."""
+    moments: set[datetime] = set()
+    for row in world.rows():
+        if row.status in ("pending", "leased", "uncertain", "submitted"):
+            due = row.available_at if row.status == "pending" else None
+            check_at = row.next_check_at if row.status in ("uncertain", "submitted") else None
+            moments |= {
+                moment
+                for moment in (due, row.lease_until, check_at, row.decide_at, row.expires_at)
+                if moment is not None and moment > world.now
+            }
+        elif row.lease_until is not None and row.lease_until > world.now:
+            moments.add(row.lease_until)
+    return sorted(moments)

@@ -1,0 +1,320 @@
+"""An explanation tells everything that was learnt, and neither the recipient nor the content."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from functions.core.explanation import explain
+from tests.histories import (
+    ID,
+    ORGANIZATION,
+    RECIPIENT,
+    Call,
+    Change,
+    Command,
+    Dossier,
+    Report,
+    Row,
+    Story,
+    after,
+)
+
+NOW = after(200)
+
+
+def explained(story: Story, *, operator_actions: list[Command] | None = None) -> dict[str, Any]:
+    dossier = Dossier(history=story, operator_actions=operator_actions or [])
+    told = explain(dossier, now=NOW, keyed_providers=("http",))
+    assert json.loads(json.dumps(told)) == told  # plain values alone
+    return told
+
+
+def sentences(told: dict[str, Any]) -> list[str]:
+    return [entry["sentence"] for entry in told["timeline"]]
+
+
+def submitted(**columns: Any) -> Story:
+    """Return a story up to its acceptance by the provider."""
+    call = Call(http_status=202, reference="m-1")
+    change = Change(to_status="submitted", reason="accepted", lease_number=1, attempt_id=call.id)
+    row = Row(status="submitted", submitted_at=after(4), next_check_at=after(300), **columns)
+    return Story(notification=row, attempts=[call], transitions=[change])
+
+
+def test_a_whole_story_is_told_with_what_comes_next() -> None:
+    told = explained(submitted())
+    assert told["summary"] == (
+        "The provider accepted it, and since 2030-01-01T00:00:04Z its delivery is not confirmed."
+    )
+    assert [(entry["actor"], entry["from"], entry["to"]) for entry in told["timeline"]] == [
+        ("client", None, "pending"),
+        ("claim", "pending", "leased"),
+        ("sender", "leased", "submitted"),
+    ]
+    assert told["timeline"][2] == {
+        "at": "2030-01-01T00:00:04Z",
+        "actor": "sender",
+        "by": None,
+        "from": "leased",
+        "to": "submitted",
+        "reason": "accepted",
+        "attempt_id": str(UUID(int=1)),
+        "receipt_id": None,
+        "sentence": (
+            "Attempt 1 at http was answered with HTTP status 202 and the id m-1 after 2.0 s: it "
+            "was accepted. Its delivery is not confirmed yet."
+        ),
+    }
+    assert told["next"]["action"] == "check"
+    assert told["next"]["at"] == "2030-01-01T00:05:00Z"
+    assert "Without any by 2030-01-01T01:00:04Z" in told["next"]["sentence"]
+    (attempt,) = told["attempts"]
+    assert (attempt["number"], attempt["reference"], attempt["started_at"]) == (
+        1,
+        "m-1",
+        "2030-01-01T00:00:02Z",
+    )
+
+
+def test_the_row_is_shown_without_what_is_the_recipients() -> None:
+    told = explained(submitted(key_epoch=2, event_id="order-7", in_doubt=1))
+    row = told["notification"]
+    assert (row["id"], row["organization_id"]) == (str(ID), str(ORGANIZATION))
+    assert (row["idempotency_key"], row["event_id"], row["in_doubt"]) == (f"{ID}.2", "order-7", 1)
+    assert row["held"] is False
+    assert not {"recipient", "recipient_id", "content", "metadata", "template"} & set(row)
+    assert "the content" not in json.dumps(told)
+
+
+def test_the_recipient_is_struck_out_of_what_others_wrote() -> None:
+    report = Report(
+        type="bounced",
+        reason=f"550 <{RECIPIENT.upper()}> unknown, nor is grace@mail.example",
+        reference=f"m/{RECIPIENT}",
+        evidence_rank=4,
+    )
+    change = Change(
+        at=after(10),
+        actor="provider",
+        from_status="submitted",
+        to_status="failed",
+        reason=report.reason,
+        receipt_id=report.id,
+    )
+    call = Call(code=RECIPIENT, detail=f"to {RECIPIENT}", http_status=202)
+    story = Story(
+        notification=Row(status="failed", reason=report.reason, event_id=f"up-{RECIPIENT}"),
+        attempts=[call],
+        receipts=[report],
+        transitions=[change],
+    )
+    text = json.dumps(explained(story))
+    assert "grace" not in text.lower()
+    assert "550 <[recipient]> unknown, nor is [recipient]" in text
+
+
+def test_a_telephone_number_is_struck_out_with_and_without_its_plus() -> None:
+    reason = "+15550100123 or 15550100123"
+    row = Row(status="dead", reason=reason, recipient="+15550100123")
+    assert "5550100123" not in json.dumps(explained(Story(notification=row)))
+
+
+def test_an_erased_recipient_is_no_obstacle() -> None:
+    row = Row(status="dead", reason="no ada@example.com", recipient=None)
+    told = explained(Story(notification=row))
+    assert told["notification"]["reason"] == "no [recipient]"
+
+
+def test_operators_are_named_although_their_names_look_like_mailboxes() -> None:
+    action = Command(arguments={"note": f"asked {RECIPIENT} and zoe@example.com"})
+    change = Change(
+        at=after(100),
+        actor="operator",
+        from_status="dead",
+        to_status="dead",
+        reason="discarded",
+        operator_action_id=action.id,
+    )
+    row = Row(status="dead", reason="rejected", discarded_at=after(100))
+    told = explained(Story(notification=row, transitions=[change]), operator_actions=[action])
+    assert told["timeline"][-1]["by"] == "ada@host"
+    assert sentences(told)[-1].startswith(
+        'ada@host discarded it, noting "asked [recipient] and [recipient]".'
+    )
+    assert told["next"] is None
+
+
+def told_about(report: Report, story: Story) -> str:
+    """Return the line about a report that moved nothing."""
+    told = explained(
+        Story(
+            notification=story.notification,
+            attempts=story.attempts,
+            receipts=[*story.receipts, report],
+            transitions=story.transitions,
+        )
+    )
+    (entry,) = [one for one in told["timeline"] if one["receipt_id"] == str(report.id)]
+    assert entry["from"] == entry["to"]
+    assert entry["reason"] is None
+    return entry["sentence"]
+
+
+def test_a_report_about_somebody_else_says_why_it_changed_nothing() -> None:
+    assert told_about(Report(applied=False), submitted()) == (
+        'The provider reported "delivered" at 2030-01-01T00:00:10Z. It names another recipient, so '
+        "it changes nothing."
+    )
+
+
+def test_a_report_that_proves_nothing_says_so() -> None:
+    report = Report(type="opened", evidence_rank=0)
+    assert told_about(report, submitted()).endswith(
+        "It says nothing of delivery, so it is kept and changes nothing."
+    )
+
+
+def test_a_weaker_report_says_that_more_was_known() -> None:
+    first = Report(id=UUID(int=22), evidence_rank=4, type="bounced", received_at=after(8))
+    late = Report(evidence_rank=2, type="failed", received_at=after(12))
+    story = submitted()
+    told = Story(
+        notification=story.notification,
+        attempts=story.attempts,
+        receipts=[first],
+        transitions=[
+            *story.transitions,
+            Change(
+                at=after(8),
+                actor="provider",
+                from_status="submitted",
+                to_status="failed",
+                receipt_id=first.id,
+            ),
+        ],
+    )
+    assert told_about(late, told).endswith("Stronger evidence was known, so it changes nothing.")
+    same = Report(evidence_rank=4, type="bounced", received_at=after(12))
+    assert told_about(same, told).endswith("As much was known, so it changes nothing.")
+
+
+def test_a_failure_for_good_after_a_passing_one_is_told_although_the_status_stays() -> None:
+    story = submitted()
+    failed = Story(
+        notification=Row(status="failed"),
+        attempts=story.attempts,
+        transitions=[
+            *story.transitions,
+            Change(at=after(8), actor="provider", from_status="submitted", to_status="failed"),
+        ],
+    )
+    report = Report(evidence_rank=4, type="bounced", address_at_fault=True)
+    assert told_about(report, failed).endswith(
+        "It is stronger evidence of what it was already: failed. The address is at fault and "
+        "suppressed from now on."
+    )
+
+
+def test_proof_for_what_was_never_submitted_is_kept_and_counted() -> None:
+    story = Story(
+        notification=Row(status="cancelled"),
+        transitions=[
+            Change(at=after(1), actor="client", from_status="pending", to_status="cancelled")
+        ],
+    )
+    assert "The notification was cancelled, with nothing submitted" in told_about(Report(), story)
+
+
+def test_a_report_is_weighed_against_what_was_known_when_it_came() -> None:
+    early = Report(received_at=after(3), occurred_at=after(3), evidence_rank=1, type="accepted")
+    assert told_about(early, submitted()) == (
+        'The provider reported "accepted" at 2030-01-01T00:00:03Z, while attempt 1 was still open. '
+        "By the time it was weighed as much was known, so it changes nothing."
+    )
+
+
+def test_a_complaint_says_what_follows_for_the_address() -> None:
+    report = Report(type="complained", complaint=True, address_at_fault=True)
+    change = Change(
+        at=after(10),
+        actor="provider",
+        from_status="submitted",
+        to_status="delivered",
+        receipt_id=report.id,
+    )
+    story = Story(
+        notification=Row(status="delivered", complained=True),
+        receipts=[report],
+        transitions=[change],
+    )
+    assert sentences(explained(story))[-1].endswith(
+        "It was delivered. The recipient complained: the address is suppressed from now on."
+    )
+
+
+def test_an_attempt_that_moved_nothing_is_told_too() -> None:
+    call = Call(outcome="accepted", http_status=202, finished_at=after(12))
+    report = Report()
+    change = Change(at=after(10), actor="provider", to_status="delivered", receipt_id=report.id)
+    story = Story(
+        notification=Row(status="delivered"),
+        attempts=[call],
+        receipts=[report],
+        transitions=[change],
+    )
+    assert sentences(explained(story))[-1] == (
+        "Attempt 1 at http was answered with HTTP status 202 after 10 s, which counts as accepted. "
+        "It moved nothing: the notification was delivered by then."
+    )
+
+
+def test_an_attempt_that_is_open_is_not_told_as_ended() -> None:
+    call = Call(outcome=None, finished_at=None)
+    row = Row(status="leased", lease_number=1, lease_until=after(240), updated_at=after(2))
+    told = explained(Story(notification=row, attempts=[call]))
+    assert [entry["actor"] for entry in told["timeline"]] == ["client", "claim"]
+    assert told["next"]["action"] == "recover"
+    assert told["summary"] == "It is being sent, since 2030-01-01T00:00:02Z."
+
+
+def test_a_command_that_moved_nothing_is_told_too() -> None:
+    action = Command(command="receipts.replay")
+    told = explained(submitted(), operator_actions=[action])
+    assert sentences(told)[-1] == (
+        "ada@host gave the command receipts.replay, which moved nothing here."
+    )
+
+
+def test_the_lines_are_in_the_order_of_their_times() -> None:
+    story = submitted()
+    note = Report(received_at=after(3), occurred_at=after(3), applied=False)
+    told = explained(
+        Story(
+            notification=story.notification,
+            attempts=story.attempts,
+            receipts=[note],
+            transitions=story.transitions,
+        )
+    )
+    times = [entry["at"] for entry in told["timeline"]]
+    assert times == sorted(times)
+    assert [entry["actor"] for entry in told["timeline"]] == [
+        "client",
+        "claim",
+        "provider",
+        "sender",
+    ]
+
+
+def test_the_time_it_has_stood_there_is_counted_from_its_last_arrival() -> None:
+    changes = [
+        Change(at=after(5), to_status="dead", reason="rejected"),
+        Change(at=after(50), actor="operator", from_status="dead", reason="requeued"),
+        Change(at=after(60), to_status="dead", reason="rejected"),
+    ]
+    row = Row(status="dead", reason="rejected", updated_at=after(99))
+    told = explained(Story(notification=row, transitions=changes))
+    assert told["summary"] == (
+        "It is held for a person, since 2030-01-01T00:01:00Z: the provider rejected it for good."
+    )
+    assert told["notification"]["held"] is True

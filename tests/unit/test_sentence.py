@@ -1,0 +1,229 @@
+"""Every change that the store can write has a sentence of its own."""
+
+import ast
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from functions.core.outcome import OutcomeName
+from functions.core.sentence import CAUSES, Evidence, cause_of, sentence, summary
+from functions.core.states import Finding, Reason, Status
+from tests.histories import START, Change, after
+from tests.repo.repository import ROOT
+
+ANYWHERE = (
+    "pending",
+    "leased",
+    "uncertain",
+    "submitted",
+    "failed",
+    "unconfirmed",
+    "expired",
+    "dead",
+)
+OPEN = UUID(int=1)
+
+# (actor, reason, whether an attempt was open) → {status before: statuses after}
+WRITTEN: dict[tuple[str, str | None, bool], dict[tuple[str, ...], tuple[str, ...]]] = {
+    ("client", None, False): {("pending", "leased"): ("cancelled",)},
+    ("claim", "not_dispatched", False): {("leased",): ("pending",)},
+    ("policy", "quiet_hours", False): {("leased",): ("pending", "suppressed", "unconfirmed")},
+    ("sender", "paused", False): {("leased",): ("pending",)},
+    ("sender", "expired", False): {("leased",): ("expired", "unconfirmed")},
+    ("sender", "suppressed", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("sender", "key_window_over", False): {("leased",): ("dead",)},
+    ("sender", "provider_changed", False): {("leased",): ("dead",)},
+    ("sender", "crash_loop", False): {("pending", "leased"): ("dead",)},
+    ("sender", "unreadable", False): {("leased",): ("dead",)},
+    ("sender", "accepted", True): {ANYWHERE: ("submitted", "delivered")},
+    ("sender", "provider_gives_no_receipts", True): {
+        ("pending", "leased", "uncertain", "expired", "dead"): ("unconfirmed",)
+    },
+    ("sender", "transient", True): {("leased", "uncertain"): ("pending",)},
+    ("sender", "throttled", True): {("leased", "uncertain"): ("pending",)},
+    ("sender", "blocked", True): {("leased", "uncertain"): ("pending",)},
+    ("sender", "unknown", True): {("leased",): ("pending", "uncertain")},
+    ("sender", "rejected", True): {("leased", "uncertain"): ("dead",)},
+    ("sender", "refused", True): {("leased", "uncertain"): ("suppressed", "unconfirmed")},
+    ("sender", "budget_spent", True): {("leased", "uncertain"): ("dead",)},
+    ("sender", "outcome_unknown", True): {("leased", "uncertain"): ("dead",)},
+    ("sender", "waited_too_long", True): {("leased", "uncertain"): ("dead",)},
+    ("sender", "expired", True): {("leased", "uncertain"): ("expired", "unconfirmed")},
+    ("sweeper", "lease_expired", False): {("leased",): ("pending",)},
+    ("sweeper", "lease_expired", True): {
+        ("leased",): ("pending", "uncertain", "dead", "unconfirmed")
+    },
+    ("sweeper", "expired", False): {("pending",): ("expired", "unconfirmed")},
+    ("reconcile", "no_receipt_by_cutoff", False): {("submitted",): ("unconfirmed",)},
+    ("reconcile", "outcome_unknown", True): {("uncertain",): ("dead",)},
+    ("reconcile", "expired", True): {("uncertain",): ("unconfirmed",)},
+    ("reconcile", "never_accepted", True): {("uncertain", "dead"): ("pending", "dead", "expired")},
+    ("reconcile", "grace_over", True): {("uncertain",): ("pending", "dead")},
+    ("operator", "requeued", False): {("dead",): ("pending",)},
+    ("operator", "discarded", False): {("dead",): ("dead",)},
+    ("operator", "settled_accepted", False): {("uncertain", "dead"): ("submitted",)},
+    ("operator", "settled_delivered", False): {("uncertain", "dead"): ("delivered",)},
+    ("operator", "settled_not_accepted", False): {
+        ("uncertain", "dead"): ("pending", "dead", "expired")
+    },
+    ("operator", "settled_hold", True): {("uncertain", "dead"): ("dead",)},
+    ("operator", "restored", True): {("pending", "leased"): ("uncertain",)},
+    ("operator", "replayed", False): {
+        ANYWHERE: ("submitted", "delivered", "failed", "unconfirmed")
+    },
+}
+REPORTED: dict[tuple[str, ...], tuple[str, ...]] = {
+    ANYWHERE: ("submitted", "delivered", "failed"),
+    ("delivered",): ("failed",),
+}
+
+
+def written() -> Iterator[Change]:
+    for (actor, reason, is_open), moves in WRITTEN.items():
+        for before, afterwards in moves.items():
+            for from_status in before:
+                for to_status in afterwards:
+                    yield Change(
+                        actor=actor,
+                        from_status=from_status,
+                        to_status=to_status,
+                        reason=reason,
+                        attempt_id=OPEN if is_open else None,
+                    )
+    for before, afterwards in REPORTED.items():
+        for from_status in before:
+            for to_status in afterwards:
+                for actor, reason in (("provider", "a code"), ("operator", "replayed")):
+                    yield Change(
+                        actor=actor,
+                        from_status=from_status,
+                        to_status=to_status,
+                        reason=reason,
+                        receipt_id=UUID(int=2),
+                    )
+
+
+CHANGES = list(dict.fromkeys(written()))
+
+
+def kind(change: Change) -> tuple[str, str | None, str, bool, bool]:
+    return (
+        change.actor,
+        change.reason,
+        change.to_status,
+        change.attempt_id is None,
+        change.receipt_id is None,
+    )
+
+
+def test_every_change_is_told_in_whole_sentences_of_its_own() -> None:
+    kinds: dict[str, tuple[str, str | None, str, bool, bool]] = {}
+    for change in CHANGES:
+        assert cause_of(change) is not None, change
+        text = sentence(change, Evidence())
+        assert re.fullmatch(r"([A-Z][^.]*\. ?)+", text), text
+        assert not text.endswith(" ")
+        assert not re.search(r"None|[{}]|  ", text), text
+        assert kinds.setdefault(text, kind(change)) == kind(change), text
+
+
+def test_no_cause_is_left_that_nothing_writes() -> None:
+    assert {cause_of(change) for change in CHANGES} == set(CAUSES)
+
+
+STORE = sorted((ROOT / "functions" / "store").glob("*.py"))
+STATEMENT = "INSERT INTO transitions"
+OTHER_WORDS = {
+    *Status,
+    *OutcomeName,
+    *("claim", "client", "policy", "provider", "sender", "sweeper", "reconcile", "operator"),
+    *("go", "mine", "stale", "held", "suppress", "lift", "defer", "allow", "retry", "hold"),
+    *("hard_bounce", "complaint", "invalid", "type", "code", "restored"),
+    *("receipt_id", "notification_id", "attempt_id"),
+}
+"""What stands in quotes in those statements and is no reason, or is one beside that."""
+
+
+def constants(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_the_table_holds_every_reason_that_a_statement_can_write() -> None:
+    reasons = {reason for _, reason, _ in WRITTEN}
+    unknown: set[str] = set()
+    for path in STORE:
+        for text in constants(path):
+            if STATEMENT in text:
+                literals = set(re.findall(r"'([a-z_]{2,})'", text))
+                unknown |= literals - reasons - OTHER_WORDS
+    assert unknown == set()
+
+
+def test_the_table_holds_every_pair_that_stands_in_a_statement() -> None:
+    known = {(actor, reason) for actor, reason, _ in WRITTEN}
+    found: set[tuple[str, str]] = set()
+    for path in STORE:
+        for text in constants(path):
+            for statement in text.split(STATEMENT)[1:]:
+                selected = statement.partition("SELECT")[2].partition("FROM")[0]
+                literals = re.findall(r"'([a-z_]+)'", selected)
+                if len(literals) > 1 and literals[-1] not in set(Status):
+                    found.add((literals[0], literals[-1]))
+    assert ("sweeper", "lease_expired") in found
+    assert found <= known
+
+
+def test_the_table_holds_every_reason_that_is_given_to_a_statement() -> None:
+    reasons = {reason for _, reason, _ in WRITTEN}
+    assert {f"settled_{finding}" for finding in Finding} <= reasons
+    given = {
+        keyword.value.value
+        for path in STORE
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "reason" and isinstance(keyword.value, ast.Constant)
+    }
+    assert "never_accepted" in given
+    assert given - {None} <= reasons
+
+
+@pytest.mark.parametrize("to_status", list(Status))
+@pytest.mark.parametrize("reason", [None, "a reason of tomorrow", *Reason])
+def test_a_change_that_nobody_foresaw_is_still_told(to_status: Status, reason: str | None) -> None:
+    change = Change(actor="somebody", to_status=to_status, reason=reason)
+    text = sentence(change, Evidence())
+    assert text.startswith(f"It changed from leased to {to_status}")
+    assert text.endswith(".")
+    assert "None" not in text
+
+
+def test_what_others_wrote_is_never_read_as_a_place_to_fill() -> None:
+    change = Change(actor="provider", to_status="failed", receipt_id=UUID(int=2))
+    text = sentence(change, Evidence(report="The provider reported {operator} and {0}"))
+    assert text.startswith("The provider reported {operator} and {0}.")
+
+
+@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("reason", [None, "mailbox_full", *Reason])
+def test_the_summary_says_where_it_stands_and_since_when(
+    status: Status, reason: str | None
+) -> None:
+    text = summary(status, reason=reason, since=START, discarded_at=None)
+    assert re.fullmatch(r"(It|The provider) [^.]* 2030-01-01T00:00:00Z[^.]*\.", text), text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("discarded_at", [after(5)])
+def test_the_summary_of_a_discarded_one_keeps_why_it_was_held(discarded_at: datetime) -> None:
+    text = summary("dead", reason="rejected", since=START, discarded_at=discarded_at)
+    assert text == (
+        "It was discarded at 2030-01-01T00:00:05Z, after it was held: the provider rejected it for "
+        "good."
+    )
