@@ -231,7 +231,7 @@ def looked_up(body: bytes, *, idempotency_key: str) -> Receipt | None:
 def read_again(stored: StoredReceipt, *, hash_key: bytes) -> Receipt | None:
     """Return what a kept report proves by the rules of today; None when they cannot read it."""
     if stored.event_key.startswith(LOOKED_UP):
-        key = stored.event_key.removeprefix(LOOKED_UP).rpartition(":")[0]
+        key = stored.event_key.removeprefix(LOOKED_UP).partition(":")[0]
         return looked_up(stored.raw, idempotency_key=key)
     try:
         report = read_report(stored.raw, webhook_id=stored.event_key)

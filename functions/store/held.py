@@ -53,7 +53,8 @@ LIST_HELD = """
            AND (%(after)s::uuid IS NULL OR id > %(after)s)
     )
     SELECT n.id, n.organization_id, n.channel, n.priority, n.reason, n.provider,
-           n.attempts_spent, n.max_attempts, n.in_doubt, n.created_at, n.updated_at AS held_at,
+           n.attempts_spent, n.max_attempts, n.in_doubt, n.created_at,
+           coalesce(t.at, n.updated_at) AS held_at, -- a doubt may have been resolved since
            a.code AS last_code, a.http_status AS last_http_status
       FROM (SELECT * FROM held ORDER BY id LIMIT %(limit)s) n
       LEFT JOIN LATERAL (
@@ -61,6 +62,11 @@ LIST_HELD = """
              FROM attempts
             WHERE notification_id = n.id
             ORDER BY lease_number DESC LIMIT 1) a ON true
+      LEFT JOIN LATERAL (
+           SELECT at
+             FROM transitions
+            WHERE notification_id = n.id AND to_status = 'dead'
+            ORDER BY id DESC LIMIT 1) t ON true
      ORDER BY n.id
 """
 

@@ -77,6 +77,17 @@ def test_what_is_held_is_listed_with_why_and_since_when(rows: Waiting, operator:
     assert (held.held_at,) == rows.owner.execute(last, [opening.id]).fetchone()
 
 
+def test_since_when_it_is_held_is_not_moved_by_what_is_learnt_later(
+    rows: Waiting, operator: Database
+) -> None:
+    opening = rows.crashed()
+    (before,) = list_held(operator)
+    close_one(rows.database, opening, Rejected(code="400"))
+    (after,) = list_held(operator)
+    assert (before.in_doubt, after.in_doubt) == (1, 0)
+    assert before.held_at == after.held_at < row_of(rows.owner, opening.id).updated_at
+
+
 def test_what_was_never_attempted_is_listed_too(
     owner: psycopg.Connection, operator: Database
 ) -> None:

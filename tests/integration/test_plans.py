@@ -530,6 +530,8 @@ def test_ends_of_starts_are_found_by_their_ids(stage: Stage, explained: Explaine
 
 # What operators do. Lists, and what walks over pages, are planned for the values at hand.
 
+LISTED = ("notifications_pkey", "attempts_one_per_lease", "transitions_pkey")
+
 # An empty set of ids is nowhere: any index does.
 RECEIPTS = (
     "receipts_pkey",
@@ -565,7 +567,7 @@ def test_what_is_held_is_listed_by_its_index(operated: Explained, filters: dict[
         operated,
         "notifications_held",
         at_most=3_000 + 3 * 100,
-        among=("notifications_pkey", "attempts_one_per_lease"),
+        among=LISTED,
     ):
         assert len(list_held(operated.database, **filters)) == 100
 
@@ -576,7 +578,7 @@ def test_an_organizations_held_rows_are_a_part_of_the_index(operated: Explained)
         operated,
         "notifications_held",
         at_most=5 * 15,
-        among=("notifications_pkey", "attempts_one_per_lease"),
+        among=LISTED,
     ):
         held = list_held(operated.database, channel="email", organization_id=FIRST_ORGANIZATION)
     assert len(held) == 16
@@ -588,7 +590,7 @@ def test_held_rows_are_found_by_their_ids(stage: Stage, operated: Explained) -> 
     with reading(
         operated,
         at_most=5 * SET_OF,
-        among=("notifications_pkey", "notifications_held", "attempts_one_per_lease"),
+        among=("notifications_held", *LISTED),
     ):
         assert len(list_held(operated.database, ids=ids)) == SET_OF
 
@@ -599,7 +601,7 @@ def test_what_is_uncertain_is_listed_by_its_index(operated: Explained) -> None:
         operated,
         "notifications_uncertain",
         at_most=300 + 3 * 100,
-        among=("notifications_pkey", "attempts_one_per_lease"),
+        among=LISTED,
     ):
         assert len(list_uncertain(operated.database)) == 100
 

@@ -136,6 +136,22 @@ def test_a_provider_that_can_be_asked_is_asked_at_once(
     assert (row.status, row.in_doubt) == ("pending", 0)
 
 
+@pytest.mark.parametrize("by", ["its policy", "its provider"])
+def test_what_no_claim_had_promoted_is_claimed_all_the_same(
+    owner: psycopg.Connection, database: Database, operator: Database, by: str
+) -> None:
+    """It came due in the gap, and the restore shows it outside the claim's index."""
+    (id,) = add_notifications(owner, delay_seconds=60)
+    later = now_of(owner, minutes=5)
+    assert marked(operator, now_of(owner), now=later) == 1
+    assert not row_of(owner, id).ready
+    if by == "its policy":
+        assert check(database, declarations=ALL, now=later).retried == 1
+    else:
+        assert record_never_accepted(database, [id], now=later) == 1
+    assert [leased.id for leased in lease(database, now=later)] == [id]
+
+
 @pytest.mark.parametrize(("policy", "status"), [("retry", "pending"), ("hold", "dead")])
 def test_without_a_key_the_grace_comes_first_and_then_the_policy(
     owner: psycopg.Connection,

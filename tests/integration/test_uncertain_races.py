@@ -169,6 +169,34 @@ def test_acceptance_after_not_accepted_stops_the_attempt_that_was_begun_meanwhil
     assert row_of(rows.owner, opening.token, "attempts").reference == "m-1"
 
 
+@pytest.mark.parametrize("by", ["an operator", "a report"])
+@pytest.mark.parametrize("final", [False, True])
+def test_the_acceptance_itself_is_evidence_after_others_had_concluded_it(
+    rows: Waiting, operator: Database, by: str, final: bool
+) -> None:
+    """Its reference is kept, by which later reports find it, and a final one is a delivery."""
+    opening = rows.uncertain()
+    if by == "an operator":
+        assert settled(operator, opening.id, Finding.ACCEPTED) == "settled"
+    else:
+        tell(rows.database, report(opening.id, Rank.ACCEPTED, attempt_id=opening.token))
+    late = Accepted(reference="m-1", final=final)
+    close_one(rows.database, opening, late, keyed=False)
+    row, attempt = row_of(rows.owner, opening.id), row_of(rows.owner, opening.token, "attempts")
+    assert row.status == ("delivered" if final else "submitted")
+    assert (row.evidence_rank, row.in_doubt) == (3 if final else 1, 0)
+    assert (attempt.outcome, attempt.reference) == ("accepted", "m-1")
+    assert attempt.evidence_rank == row.evidence_rank
+    moves = moves_of(rows.owner, opening.id)
+    close_one(rows.database, opening, late, keyed=False)  # its COMMIT's answer was lost
+    assert (row_of(rows.owner, opening.id), moves_of(rows.owner, opening.id)) == (row, moves)
+    by_reference = report(
+        opening.id, Rank.HARD_FAILURE, idempotency_key=None, reference="m-1", provider="http"
+    )
+    tell(rows.database, by_reference)
+    assert row_of(rows.owner, opening.id).status == "failed"
+
+
 @pytest.mark.parametrize("policy", ["retry", "hold"])
 @pytest.mark.parametrize("finding", list(Finding))
 def test_a_look_leaves_what_is_just_being_settled_alone(

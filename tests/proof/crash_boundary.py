@@ -28,6 +28,8 @@ class Phase(StrEnum):
 class Fault(StrEnum):
     ERROR = "error"
     """The call fails: connection lost, or no answer. The next call of the kind works."""
+    TIMEOUT = "timeout"
+    """The server cancels the statement, as when it waited too long; the connection stays."""
     OUTAGE = "outage"
     """As error, and no other connection to the database comes about while the function runs."""
     REFUSED = "refused"
@@ -93,10 +95,10 @@ class Struck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The function came to its end by itself; ``answer`` or ``error`` is what it gave."""
+    """The function came to its end by itself; ``errors`` are those that nobody expects of it."""
 
     answer: Any = None
-    error: str | None = None
+    errors: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from tests.proof.crash_drain import drain, repair, step
 from tests.proof.crash_plan import Case
 from tests.proof.crash_process import Job, run
 from tests.proof.crash_scene import Scene, nothing
+from tests.proof.crash_sessions import await_their_end
 from tests.proof.crash_world import World
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -85,7 +86,7 @@ class _Process:
             self.exit_code = process.exitcode
             process.kill()
             self._line.close()
-        self.world.await_sessions()
+        await_their_end(self.world.owner)
 
     def _attend(self) -> None:
         """Hear what it says, and answer what it asks, until it is gone."""
@@ -168,5 +169,5 @@ def _judge(world: World, process: _Process) -> None:
     is_killed = process.strike is not None and process.strike.fault is Fault.KILL
     if process.exit_code != (-signal.SIGKILL if is_killed else 0):
         complain(f"the process ended with {process.exit_code}")
-    if process.ended is not None and process.ended.error is not None:
-        complain(f"the function failed: {process.ended.error}")
+    if process.ended is not None and process.ended.errors:
+        complain(f"the function failed: {process.ended.errors}")

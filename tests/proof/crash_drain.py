@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from psycopg.rows import class_row
 
 from tests.proof.crash_boundary import Fault
+from tests.proof.crash_rest import claim, reconcile, send, sweep
+from tests.proof.crash_sessions import end_idle_transactions
 from tests.proof.crash_world import CUTOFF, HOUR, World
 
 NEXT_LOOK = 8 * HOUR
@@ -51,24 +53,24 @@ def step(world: World) -> None:
     """Let the service do once what it does all the time, where there is anything to do."""
     before = left(world)
     if before.leased or before.pending:
-        world.sweep()
+        sweep(world)
     if before.leased or before.uncertain or before.submitted or before.orphans:
-        world.reconcile()
+        reconcile(world)
     if before.leased or before.pending or before.uncertain:
-        world.claim()
-    world.send()
+        claim(world)
+    send(world)
     world.report(world.ledger.unreported(is_late=False))
 
 
 def repair(world: World, fault: Fault, *, again: Callable[[World], None]) -> None:
     """Let the service work on while the process stands still; ``again`` delivers to another what
     this one was given, if that is to be."""
-    world.end_idle_transactions()
+    end_idle_transactions(world.owner)
     world.interfere()
     again(world)
-    world.send()
+    send(world)
     world.pass_time(HOUR)
-    world.sweep()
+    sweep(world)
     world.interfere()
     if fault is Fault.FREEZE:
         drain(world)
@@ -81,7 +83,7 @@ def repair(world: World, fault: Fault, *, again: Callable[[World], None]) -> Non
 def drain(world: World) -> None:
     """Let the service work on until nothing moves any more, or complain that it does not end."""
     asks = True
-    world.send()
+    send(world)
     world.report(world.ledger.unreported(is_late=False))
     for _ in range(MAX_STEPS):
         now = left(world)

@@ -16,6 +16,7 @@ ONCE, TWICE = 1, 2
 
 DELIVERIES: Mapping[Fault, tuple[int, ...]] = {
     Fault.ERROR: (ONCE, TWICE),
+    Fault.TIMEOUT: (ONCE,),
     Fault.KILL: (ONCE, TWICE),
     Fault.STALL: (ONCE, TWICE),
     Fault.FREEZE: (TWICE,),
@@ -34,6 +35,11 @@ class Case:
     deliveries: int
 
 
+def is_statement(label: str) -> bool:
+    """Whether it is a statement of the store, and not BEGIN, COMMIT or a connection."""
+    return "." in label
+
+
 def faults_at(point: Point, label: str) -> list[Fault]:
     """Return what may happen at a point of a call named ``label``."""
     faults = [Fault.ERROR, Fault.KILL, Fault.STALL, Fault.FREEZE]
@@ -43,6 +49,8 @@ def faults_at(point: Point, label: str) -> list[Fault]:
         faults += [Fault.REFUSED] if point.phase is Phase.BEFORE else []
     elif label != LOOK_UP:
         faults.append(Fault.OUTAGE)
+        if is_statement(label) and point.phase is Phase.BEFORE:
+            faults.append(Fault.TIMEOUT)
     return faults
 
 

@@ -66,6 +66,8 @@ class Surroundings:
     provider: GatedProvider
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     """One, so that the boundaries come in the same order every time."""
+    errors: list[str] = field(default_factory=list[str])
+    """What a function reports instead of failing."""
 
 
 def ingest(event: Any, around: Surroundings) -> Any:
@@ -105,7 +107,8 @@ def send(event: Any, around: Surroundings) -> Any:
         return sender
 
     report = deliver(read_records(event), sender=make)
-    return {"failed": report.failed, "errors": [repr(error) for error in report.errors]}
+    around.errors.extend(repr(error) for error in report.errors)
+    return report.failed
 
 
 def callback(event: Any, around: Surroundings) -> Any:
@@ -163,9 +166,10 @@ def run(line: Any, job: Job) -> None:
         provider=GatedProvider(ledgered=ledgered, gate=gate),
     )
     try:
-        gate.tell(Ended(answer=FUNCTIONS[job.function](job.event, around)))
+        ended = Ended(answer=FUNCTIONS[job.function](job.event, around), errors=(*around.errors,))
     except Unavailable:
-        gate.tell(Ended())  # the platform runs it again in a minute, and so does the rest of it
+        ended = Ended()  # the platform runs it again in a minute
     except Exception as error:
-        gate.tell(Ended(error=repr(error)))
+        ended = Ended(errors=(repr(error),))
+    gate.tell(ended)
     os._exit(0)

@@ -18,6 +18,7 @@ from functions.store.delivery import load
 from tests.proof.crash_boundary import Asked
 from tests.proof.crash_outside import SUBMIT
 from tests.proof.crash_process import CHANNEL, INVOCATION_SECONDS
+from tests.proof.crash_rest import claim
 from tests.proof.crash_world import World
 
 KEYED, KEYLESS = http.DECLARATION, keyless.DECLARATION
@@ -73,7 +74,7 @@ def accept(world: World, *kinds: str, **members: Any) -> list[UUID]:
 def leased(world: World, *kinds: str, **members: Any) -> list[UUID]:
     """Have notifications accepted and claimed, their messages on the queue; return their ids."""
     ids = accept(world, *kinds, **members)
-    world.claim()
+    claim(world)
     return ids
 
 

@@ -18,9 +18,22 @@ from typing import NamedTuple
 
 from functions import store
 from infra.local.postgres import HOST
-from tests.proof.crash_boundary import Gate, Phase
+from tests.proof.crash_boundary import Fault, Gate, Phase
 
-FLUSH = b"H\x00\x00\x00\x04"
+
+def message(kind: bytes, body: bytes = b"") -> bytes:
+    return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+
+FLUSH, SYNC = message(b"H"), message(b"S")
+CANCEL = (
+    message(b"P", b"\0SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(9)\0\0\0")
+    + message(b"B", b"\0\0" + b"\0\0" * 3)
+    + message(b"E", b"\0" + b"\0" * 4)
+    + FLUSH
+)
+"""A statement that the server cancels; its answer: parsed, bound, and the error."""
+
 CHUNK = 65536
 WAIT_SECONDS = 20.0
 """Longer than any wait of the server for a lock (5 s): who waits longer has misunderstood it."""
@@ -165,7 +178,10 @@ class _Session:
         is_simple = last.kind == _SIMPLE
         label = label_of(last.body.rstrip(b"\0").decode() if is_simple else self.bound)
         number = self.gate.arrive()
-        if self.gate.meet(number, Phase.BEFORE, label):
+        fault = self.gate.meet(number, Phase.BEFORE, label)
+        if fault is Fault.TIMEOUT:
+            return self._time_out(group, is_simple)
+        if fault:
             return False
         self.asked += 1
         self.server.sendall(group)
@@ -177,6 +193,18 @@ class _Session:
         if answer is None or self.gate.meet(number, Phase.AFTER, label):
             return False
         self.client.sendall(answer)
+        return True
+
+    def _time_out(self, group: bytes, is_simple: bool) -> bool:
+        """Have another statement cancelled, and its error taken for that of ``group``."""
+        self.server.sendall(CANCEL)
+        answer = self._read_until(_ERROR)
+        if answer is None:
+            return False
+        *earlier, _, _, error = [read.raw for read in messages_in(bytearray(answer))]
+        self.client.sendall(b"".join((*earlier, error)))
+        # What follows an error is not run, until the client says that it has seen it.
+        self.server.sendall(SYNC if is_simple else group)
         return True
 
     def _read_until(self, kind: bytes | None) -> bytes | None:

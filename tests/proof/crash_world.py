@@ -1,40 +1,33 @@
-"""Everything around the process that dies: clients, queue, provider, and the rest of the service.
+"""Everything around the process that dies: its database, clients, the queue and the provider.
 
-The rest of the service is the product itself, by its use cases, on connections of its own that
-nothing happens to. Time passes by Snapshot.move alone; nothing here waits for a clock.
+Time passes by Snapshot.move alone; nothing here waits for a clock.
 """
 
 import copy
 import json
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import psycopg
 
-from functions.claim.claim import Claimer
 from functions.core.declaration import Declaration
 from functions.core.errors import TooLate
 from functions.core.login import Login
 from functions.providers.choice import DECLARATIONS
-from functions.reconcile.reconcile import Reconciler
-from functions.runtime.queue import Queues
-from functions.sender.deliver import Record, Sender
 from functions.store.cancel import cancel_notification
 from functions.store.channel import read_channels
 from functions.store.connection import Database, connector
 from functions.store.receipt import record
-from functions.store.sweep import expire, sweep
 from tests.api import Api, start
-from tests.fakes import FIRST_ORGANIZATION, FakeSqs
+from tests.fakes import FIRST_ORGANIZATION
 from tests.proof.crash_boundary import Asked
-from tests.proof.crash_ledger import DOOR, Call, Effect, Ledger, receipt_of
-from tests.proof.crash_outside import LOOK_UP, QUEUE_CALL, SUBMIT, LedgeredProvider
-from tests.proof.crash_process import CHANNEL, INVOCATION_SECONDS, VICTIM
+from tests.proof.crash_ledger import DOOR, Call, Effect, Ledger, kind_of, receipt_of
+from tests.proof.crash_outside import LOOK_UP, QUEUE_CALL, SUBMIT
+from tests.proof.crash_process import CHANNEL
 from tests.proof.crash_snapshot import Snapshot
 
 HOUR = 3600.0
@@ -45,11 +38,6 @@ CUTOFF = 3 * DAY + HOUR
 """Longer than the longest wait for a receipt."""
 
 MAX_POSTS = 3
-AT_ONCE = 10
-"""Messages a queue hands over in one set."""
-
-MAX_RECEIVES = 5
-"""Then a message goes to the dead-letter queue, where it is evidence and no work."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,15 +87,11 @@ class World:
         """Runs once, while a call of the rest of the service to the provider is under way."""
         self._kept = Memory()
         self._moved = 0.0
-        self._threads = ThreadPoolExecutor(1)
-        self._sqs = FakeSqs()
-        self._queues = Queues(cast(Any, self._sqs), {CHANNEL: CHANNEL})
-        self._channel = read_channels(self.database)[CHANNEL]
+        self.channel = read_channels(self.database)[CHANNEL]
 
     def close(self) -> None:
         self.database.close()
         self.clients.close()
-        self._threads.shutdown()
 
     # Time and memory.
 
@@ -224,79 +208,12 @@ class World:
         self.memory.in_hand = [message.body for message in messages]
         return self.memory.in_hand
 
-    # The rest of the service.
-
-    def provider(self) -> LedgeredProvider:
-        return LedgeredProvider(declaration=self.declaration, call=self._call)
-
-    def _call(self, asked: Asked) -> Any:
-        answer = self.answer(asked)
-        meanwhile, self.before_next_answer = self.before_next_answer, None
-        if meanwhile is not None:
-            meanwhile()
-        return answer
-
-    def claim(self) -> None:
-        """Run a round of the claim."""
-        Claimer(database=self.database, queues=self._queues, leased_by="rest").round()
-        self.enqueue([message.dumps() for message in self._sqs.messages.pop(CHANNEL, [])])
-
-    def send(self) -> None:
-        """Deliver what is on the queue, set by set; what is handed back stays on it."""
-        for _ in range(MAX_RECEIVES):
-            messages, self.memory.queue = self.memory.queue, []
-            for first in range(0, len(messages), AT_ONCE):
-                self._deliver(messages[first : first + AT_ONCE])
-            if not self.memory.queue:
-                return
-
-    def _deliver(self, messages: Sequence[Message]) -> None:
-        for message in messages:
-            message.received += 1
-        records = [
-            Record(message_id=str(number), body=message.body, received=message.received)
-            for number, message in enumerate(messages)
-        ]
-        with ThreadPoolExecutor(1) as threads:
-            report = self.sender(threads).deliver(records)
-        self.memory.complaints += [f"a sender failed: {error!r}" for error in report.errors]
-        self.memory.queue += [
-            message
-            for number, message in enumerate(messages)
-            if str(number) in report.failed and message.received < MAX_RECEIVES
-        ]
-
-    def sender(self, threads: ThreadPoolExecutor) -> Sender:
-        return Sender(
-            database=self.database,
-            provider=self.provider(),
-            channel=self._channel,
-            declarations=DECLARATIONS,
-            threads=threads,
-            ends_at=time.monotonic() + INVOCATION_SECONDS,
-        )
-
-    def sweep(self) -> None:
-        """Take back what ran out: what the sweeper does that moves a row of the scene."""
-        sweep(self.database, channel=self._channel, declarations=DECLARATIONS)
-        expire(self.database)
-
-    def reconcile(self) -> None:
-        Reconciler(
-            database=self.database,
-            declarations=DECLARATIONS,
-            ask=lambda inquiry: self.ledger.look_up(inquiry.idempotency_key),
-            threads=self._threads,
-            ends_at=time.monotonic() + INVOCATION_SECONDS,
-            sleep=lambda seconds: None,
-        ).run()
-
     def interfere(self) -> None:
         """Withdraw and suppress what is to be, now that something went wrong."""
         for id, recipient in self.owner.execute(
             "SELECT id, recipient FROM notifications ORDER BY id"
         ):
-            match recipient.partition("@")[0]:
+            match kind_of(recipient):
                 case "cancelled" if id not in self.memory.withdrawn:
                     self._cancel(id)
                 case "suppressed" if id not in self.memory.attempts_when_suppressed:
@@ -328,30 +245,3 @@ class World:
         ).fetchone()
         assert row is not None
         return row[0]
-
-    def end_idle_transactions(self) -> None:
-        """Let the server end what stands idle in a transaction: it does so after 15 s, long before
-        a lease is over."""
-        self.owner.execute(
-            """
-            SELECT pg_terminate_backend(pid)
-              FROM pg_stat_activity
-             WHERE datname = current_database() AND application_name = %s AND state <> 'idle'
-            """,
-            [VICTIM],
-        )
-        self._await_sessions(only_in_transaction=True)
-
-    def await_sessions(self) -> None:
-        """Return when the server has noticed that the process is gone."""
-        self._await_sessions(only_in_transaction=False)
-
-    def _await_sessions(self, *, only_in_transaction: bool) -> None:
-        statement = """
-            SELECT count(*)
-              FROM pg_stat_activity
-             WHERE datname = current_database() AND application_name = %s
-               AND (state <> 'idle' OR NOT %s)
-        """
-        while self.owner.execute(statement, [VICTIM, only_in_transaction]).fetchone() != (0,):
-            pass

@@ -62,7 +62,7 @@ GUARDS = (
         path="functions/store/begin.py",
         present="WHEN n.in_doubt > 0 AND n.key_first_used_at",
         absent="WHEN false AND n.key_first_used_at",
-        tests=_integration("unknown", "held", "begin"),
+        tests=_integration("doubt", "requeue", "begin"),
     ),
     Guard(
         name="the rank of evidence, when a receipt comes",
@@ -106,8 +106,8 @@ GUARDS = (
     Guard(
         name="the partial-batch report: and nothing else is",
         path="functions/sender/deliver.py",
-        present="            if attempts is None:\n",
-        absent="            if attempts is None or attempts:\n",
+        present="        if attempts is None:  # nothing was begun",
+        absent="        if attempts is None or attempts:  # nothing was begun",
         tests=_integration("sender"),
     ),
     Guard(

@@ -150,7 +150,11 @@ def look(world: World) -> None:
         world.visit(row.status, Event.DECISION if moved else Event.LOOK)
         if world.seen.rows[row.id].status == "pending" and not _is_keyed(row):
             world.excused |= {one.id for one in world.seen.doubts(row.id)}  # the policy: retry
-    world.answers += [(world.now, _answer(world, inquiry)) for inquiry in checked.inquiries]
+    for inquiry in checked.inquiries:
+        answer = _answer(world, inquiry)
+        world.answers.append((world.now, answer))
+        event = Event.LOOKED_UP if isinstance(answer, Told) else Event.NEVER_ACCEPTED
+        world.visit(before[inquiry.id].status, event)
 
 
 def _answer(world: World, inquiry: Inquiry) -> Told | UUID:
@@ -176,17 +180,13 @@ def keep_answers(world: World) -> None:
         if world.now - at > timedelta(seconds=HORIZON_SECONDS):
             continue
         if isinstance(answer, Told):
-            told = world.placed(answer)
-            if told.notification is not None:
-                world.visit(world.seen.rows[told.notification].status, Event.LOOKED_UP)
-            tell_receipt(world, told)
+            tell_receipt(world, answer)
         else:
             _never_accepted(world, world.seen.rows[answer])
 
 
 def _never_accepted(world: World, row: Row) -> None:
     """The provider says that it never accepted it: due again, if that was what it waited for."""
-    world.visit(row.status, Event.NEVER_ACCEPTED)
     over = row.status == "uncertain" and (row.decide_at is None or row.decide_at <= world.now)
     world.happen(
         "never accepted, says the provider",
