@@ -18,10 +18,9 @@ from typing import Annotated
 
 import psycopg
 import typer
-import urllib3
 
 from functions.cli.chaos_record import Kill, Target, record, tally
-from functions.cli.chaos_victims import victims
+from functions.cli.chaos_victims import has_deployed, victims
 from functions.cli.stack import StateDir, running
 from functions.cli.supervise import NotRunning, caller_environment, end_with_uv
 from infra.local.state import DEFAULT_FOLDER, StateFolder
@@ -76,7 +75,7 @@ def chaos(
         serves={
             Target.CLAIM: lambda: bool(victims(folder, Target.CLAIM)),
             Target.POSTGRES: lambda: _connects(local.database_url),
-            Target.EMULATOR: lambda: _answers(f"{local.api_url}/v1/health"),
+            Target.EMULATOR: lambda: has_deployed(folder),
         },
         dice=random.Random(seed),
     )
@@ -101,13 +100,6 @@ def _connects(url: str) -> bool:
     except psycopg.OperationalError:
         return False
     return True
-
-
-def _answers(url: str) -> bool:
-    try:
-        return urllib3.request("GET", url, timeout=1.0, retries=False).status == 200
-    except urllib3.exceptions.HTTPError:
-        return False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -61,6 +61,15 @@ def victims(folder: StateFolder, target: Target) -> list[Victim]:
     return found
 
 
+def has_deployed(folder: StateFolder) -> bool:
+    """Whether the emulator that runs has been deployed to: the stack says so each time."""
+    try:
+        emulators = victims(folder, Target.EMULATOR)
+        return any(folder.published_at() > one.process.create_time() for one in emulators)
+    except _GONE:
+        return False
+
+
 def _name(command: Sequence[str], target: Target, folder: StateFolder) -> str | None:
     """Return what a command line runs, if that is ``target``."""
     match target:

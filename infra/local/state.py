@@ -199,6 +199,13 @@ class StateFolder:
         except (OSError, ValueError, TypeError):
             return None
 
+    def published_at(self) -> float:
+        """Return when a stack was last ready, in seconds of the clock of files; 0 for never."""
+        try:
+            return self._local.stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
     def publish(self, local: Local) -> None:
         _write_privately(self._local, asdict(local))
 

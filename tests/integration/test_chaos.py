@@ -1,5 +1,6 @@
 """`sendoff chaos` on processes that look like a running stack's: what dies, when, and what not."""
 
+import os
 import random
 import re
 import signal
@@ -10,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from functions.cli.chaos import Chaos
 from functions.cli.chaos_record import Kill, Target, kills, record
-from functions.cli.chaos_victims import victims
+from functions.cli.chaos_victims import has_deployed, victims
 from infra.local.state import StateFolder
 from tests.local import LOCAL, command, is_alive, is_gone, until
 from tests.running_stack import NOTHING, RunningStack, running_stack
@@ -174,6 +176,20 @@ def test_the_seconds_of_what_was_away_count_from_its_return(
     ((at, kill),) = run.said
     assert kill.pid == stack.pids["emulator"]
     assert 110 <= at <= 131
+
+
+def test_an_emulator_is_back_when_the_stack_has_said_so_after_its_start(
+    stack: RunningStack, tmp_path: Path
+) -> None:
+    assert not has_deployed(stack.folder)
+    stack.folder.publish(LOCAL)
+    local = stack.folder.path / "local.json"
+    started = psutil.Process(stack.pids["emulator"]).create_time()
+    os.utime(local, (started - 10, started - 10))  # by the one before
+    assert not has_deployed(stack.folder)
+    os.utime(local, (started + 10, started + 10))
+    assert has_deployed(stack.folder)
+    assert not has_deployed(StateFolder(tmp_path / "nobody"))
 
 
 def test_every_kill_is_on_record(stack: RunningStack) -> None:

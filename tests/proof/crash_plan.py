@@ -13,6 +13,7 @@ SHARE = 3
 """CI runs one case in so many."""
 
 ONCE, TWICE = 1, 2
+COMMIT = "COMMIT"
 
 DELIVERIES: Mapping[Fault, tuple[int, ...]] = {
     Fault.ERROR: (ONCE, TWICE),
@@ -42,13 +43,16 @@ def is_statement(label: str) -> bool:
 
 def faults_at(point: Point, label: str) -> list[Fault]:
     """Return what may happen at a point of a call named ``label``."""
-    faults = [Fault.ERROR, Fault.KILL, Fault.STALL, Fault.FREEZE]
+    faults = [Fault.ERROR, Fault.KILL, Fault.STALL]
     if label.startswith(SUBMIT):
-        faults.append(Fault.OVERLAP)
-    elif label == QUEUE_CALL:
-        faults += [Fault.REFUSED] if point.phase is Phase.BEFORE else []
-    elif label != LOOK_UP:
-        faults.append(Fault.OUTAGE)
+        faults += [Fault.FREEZE, Fault.OVERLAP]
+    elif label in (QUEUE_CALL, LOOK_UP):
+        faults.append(Fault.FREEZE)
+        if label == QUEUE_CALL and point.phase is Phase.BEFORE:
+            faults.append(Fault.REFUSED)
+    elif is_statement(label) or label == COMMIT:
+        # Before a BEGIN all is as after the COMMIT before it: these two need not come twice.
+        faults += [Fault.FREEZE, Fault.OUTAGE]
         if is_statement(label) and point.phase is Phase.BEFORE:
             faults.append(Fault.TIMEOUT)
     return faults

@@ -21,15 +21,15 @@ from infra.local.postgres import HOST
 from tests.proof.crash_boundary import Fault, Gate, Phase
 
 
-def message(kind: bytes, body: bytes = b"") -> bytes:
+def framed(kind: bytes, body: bytes = b"") -> bytes:
     return kind + (len(body) + 4).to_bytes(4, "big") + body
 
 
-FLUSH, SYNC = message(b"H"), message(b"S")
+FLUSH, SYNC = framed(b"H"), framed(b"S")
 CANCEL = (
-    message(b"P", b"\0SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(9)\0\0\0")
-    + message(b"B", b"\0\0" + b"\0\0" * 3)
-    + message(b"E", b"\0" + b"\0" * 4)
+    framed(b"P", b"\0SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(9)\0\0\0")
+    + framed(b"B", b"\0\0" + b"\0\0" * 3)
+    + framed(b"E", b"\0" + b"\0" * 4)
     + FLUSH
 )
 """A statement that the server cancels; its answer: parsed, bound, and the error."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
@@ -27,6 +28,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 COPIED = ("functions", "infra", "migrations", "events", "tests")
 FILES = ("pyproject.toml", "README.md", "cdk.json")
 SECONDS = 600
+WIDTH = 250
+"""Of a table that nobody looks at on a terminal: every name in one line."""
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::[^\s\[]+)", re.MULTILINE)
 
@@ -95,7 +98,7 @@ def main(
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Copies examined at once.")] = 2,
 ) -> None:
     """Remove each guard in turn and run its tests; fail if they stay green."""
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     chosen = [guard for guard in GUARDS if only in guard.name]
     if stale := [guard.name for guard in chosen if occurrences(guard) != 1]:
         console.print("These edits no longer fit their file: " + "; ".join(stale))
@@ -108,16 +111,22 @@ def main(
         raise typer.Exit(1)
     with ThreadPoolExecutor(jobs) as threads, console.status("one guard after another"):
         verdicts = list(threads.map(examine, chosen))
-    table = Table("guard removed", "first test that turned red", box=None)
-    for verdict in verdicts:
-        table.add_row(verdict.guard.name, verdict.test or "NONE")
-    console.print(table)
+    console.print(_table(verdicts, console))
     unnoticed = [verdict for verdict in verdicts if verdict.test is None]
     for verdict in unnoticed:
         console.print(f"\n{verdict.guard.name}:\n{verdict.output}")
     console.print(f"{len(verdicts) - len(unnoticed)} of {len(verdicts)} removals were noticed.")
     if unnoticed:
         raise typer.Exit(1)
+
+
+def _table(verdicts: Sequence[Verdict], console: Console) -> Table:
+    """Return the table; as Markdown where it goes to a file."""
+    box = None if console.is_terminal else MARKDOWN
+    table = Table("guard removed", "first test that turned red", box=box)
+    for verdict in verdicts:
+        table.add_row(verdict.guard.name, Path(verdict.test).name if verdict.test else "NONE")
+    return table
 
 
 if __name__ == "__main__":

@@ -162,13 +162,14 @@ GUARDS = (
         tests=_integration("ingest_browse"),
     ),
     Guard(
-        name="the tenant predicate: cancelling one",
-        path="functions/store/cancel.py",
-        present="""         WHERE n.organization_id = %(organization_id)s
-           AND n.id = %(notification_id)s
+        name="the tenant predicate: a batch",
+        path="functions/store/batch.py",
+        present="""AS total_count
+      FROM batches
+     WHERE organization_id = %(organization_id)s
 """,
-        absent="         WHERE n.id = %(notification_id)s\n",
-        tests=_integration("cancel_api"),
+        absent="AS total_count\n      FROM batches\n     WHERE true\n",
+        tests=_integration("ingest_browse"),
     ),
     Guard(
         name="the tenant predicate: a suppression",

@@ -93,10 +93,8 @@ def _next_time(world: World, rows: list[Row]) -> datetime:
         return min(moments)
     for row in rows:
         cutoff = timedelta(seconds=world.to.numbers[row.channel].cutoff)
-        if row.status == "submitted" and row.submitted_at is not None:
-            moments.append(row.submitted_at + cutoff)
-        elif row.decide_at is not None:
-            moments.append(max(row.decide_at, row.next_check_at or row.decide_at))
+        end = row.decide_at if row.submitted_at is None else row.submitted_at + cutoff
+        moments += [max(end or world.now, row.next_check_at or world.now)]
     return max(moments)
 
 

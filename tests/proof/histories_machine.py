@@ -18,6 +18,7 @@ from tests.proof import histories_repair as repair
 from tests.proof import histories_time as passing
 from tests.proof.histories_draining import drain
 from tests.proof.histories_evidence import tell_again, tell_receipt
+from tests.proof.histories_invariants import Broken
 from tests.proof.histories_outward import CHANNELS, PICK, Outward, picked
 from tests.proof.histories_reports import Report, told_of
 from tests.proof.histories_world import OTHER_PROVIDERS, USUAL_PROVIDERS, Connections
@@ -183,11 +184,15 @@ class Histories(Outward):
         repair.go_on(self.world)
 
     def teardown(self) -> None:
+        is_broken = self.world.is_broken
         try:
-            if not self.world.is_broken:
+            if not is_broken:
                 drain(self.world)
+        except Broken:
+            is_broken = True
+            raise
         finally:
-            if self.world.is_broken:
+            if is_broken:
                 note("\n".join(self.world.story))
 
 
