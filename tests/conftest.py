@@ -1,4 +1,8 @@
-"""One PostgreSQL cluster per test process; each test clones a migrated template database."""
+"""One PostgreSQL cluster per test process; each test clones a migrated template database.
+
+Tests run in as many processes as there are cores. Those that share something dear (a local stack, a
+synthesis) run in one of them, and the stack's begin first: they are the longest way to the end.
+"""
 
 import shutil
 import socket
@@ -17,6 +21,24 @@ from functions.store.connection import Database, connector
 from infra.local.postgres import HOST, SUPERUSER, Postgres
 
 _numbers = count(1)
+
+TESTS = Path(__file__).parent
+TOGETHER = {"journey": "stack", "infra": "synthesis"}
+"""Folders whose tests share what their fixtures make, and the name of it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together what shares a fixture of the session, and begin with the longest."""
+    for item in items:
+        if shared := TOGETHER.get(_folder_of(item)):
+            item.add_marker(pytest.mark.xdist_group(shared))
+    items.sort(key=lambda item: _folder_of(item) != "journey")
+
+
+def _folder_of(item: pytest.Item) -> str:
+    return item.path.relative_to(TESTS).parts[0]
+
 
 # Durability off: these servers are thrown away. What is tested is locking and visibility.
 TEST_OPTIONS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=60")

@@ -18,6 +18,7 @@ from typing import Annotated
 
 import psycopg
 import typer
+import urllib3
 
 from functions.cli.chaos_record import Kill, Target, record, tally
 from functions.cli.chaos_victims import has_deployed, victims
@@ -75,7 +76,7 @@ def chaos(
         serves={
             Target.CLAIM: lambda: bool(victims(folder, Target.CLAIM)),
             Target.POSTGRES: lambda: _connects(local.database_url),
-            Target.EMULATOR: lambda: has_deployed(folder),
+            Target.EMULATOR: lambda: has_deployed(folder) or _answers(f"{local.api_url}/v1/health"),
         },
         dice=random.Random(seed),
     )
@@ -100,6 +101,13 @@ def _connects(url: str) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+def _answers(url: str) -> bool:
+    try:
+        return urllib3.request("GET", url, timeout=1.0, retries=False).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -178,7 +178,7 @@ def _of_end(world: World, scene: Scene, row: Row, effects: int) -> Iterator[str]
     is_held = row.end == "dead:outcome_unknown" and not scene.declaration.keyed
     may_be_held = scene.policy != RETRY or row.kind == "reject"
     if row.status not in allowed and not (is_held and may_be_held):
-        yield f"it ended {row.end} after {effects} effects"
+        yield f"lost: it ended {row.end} after {effects} effects"
     if row.status == REACHED and not effects:
         yield "delivered without an effect"
     if row.status in WITHOUT_EFFECT and effects:

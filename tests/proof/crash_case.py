@@ -64,7 +64,6 @@ class _Process:
     ended: Ended | None = None
     exit_code: int | None = None
     _line: Any = None
-    _overlaps: bool = False
 
     def live(self) -> None:
         """Start it, and be the world to it until it is gone."""
@@ -130,9 +129,9 @@ class _Process:
         step(self.world)
 
 
-def run_dry(world: World, scene: Scene, *, deliveries: int = 1) -> tuple[dict[Point, str], Account]:
+def run_dry(world: World, scene: Scene) -> tuple[dict[Point, str], Account]:
     """Run the scene without a fault; return the points it passes and what it comes to."""
-    process = _run(world, scene, None, deliveries=deliveries)
+    process = _run(world, scene, None, deliveries=1)
     return process.passed, account(world, scene)
 
 
@@ -157,8 +156,8 @@ def _run(world: World, scene: Scene, strike: Strike | None, *, deliveries: int) 
         world.promise(process.ended.answer)
     if strike is not None:
         world.interfere()
-    if deliveries > 1 and (strike is None or strike.fault not in STANDING_STILL):
-        scene.again(world)
+        if deliveries > 1 and strike.fault not in STANDING_STILL:  # those had it meanwhile
+            scene.again(world)
     drain(world)
     return process
 

@@ -19,7 +19,7 @@ MAX_STEPS = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """How many notifications still move, and how many only wait for a receipt or the cutoff."""
+    """How many notifications are where they do not stay, and reports that name none."""
 
     pending: int
     leased: int

@@ -81,7 +81,7 @@ def _copy() -> Generator[Path]:
 def _run(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run ``tests`` against the code in ``folder``, until the first failure."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", *tests],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

@@ -26,7 +26,7 @@ from tests.proof.histories_database import clone, connected_as_all, served
 from tests.proof.histories_machine import histories_of
 
 EXAMPLES = 10_000
-STEPS = 30
+STEPS = 36
 HEALTH_CHECKS = (
     HealthCheck.data_too_large,
     HealthCheck.filter_too_much,

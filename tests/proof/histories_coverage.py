@@ -94,7 +94,76 @@ RANK_EVENTS = {
     4: Event.HARD_FAILURE,
 }
 
-IMPOSSIBLE: Mapping[tuple[str, Event], str] = {}
+WAITING = frozenset({"submitted", "uncertain"})
+WITH_AN_ATTEMPT = frozenset({"leased", "submitted", "delivered", "failed", "unconfirmed", "dead"})
+"""Rows that may have an attempt open: under their lease, or still, after evidence or a crash loop
+has moved them."""
+
+NEVER_SENT = frozenset({"suppressed", "cancelled", "expired"})
+EVERY = frozenset(STATUSES)
+
+OPENS = "an attempt opens under the lease of a leased row; for every other a message is stale"
+CLAIMS = "a claim takes pending rows; what it took is leased when the queue or policy refuses it"
+CLOSES = "a row of this status has no attempt open, nor one in doubt that its lease still holds"
+SETTLED = "no attempt of a row of this status is in doubt"
+
+POSSIBLE: Mapping[Event, tuple[frozenset[str], str]] = {
+    Event.CLAIM: (frozenset({"pending"}), CLAIMS),
+    Event.GIVEN_BACK: (frozenset({"leased"}), CLAIMS),
+    Event.DEFERRED: (frozenset({"leased"}), CLAIMS),
+    Event.FORBIDDEN: (frozenset({"leased"}), CLAIMS),
+    Event.BEGIN_GO: (frozenset({"leased"}), OPENS),
+    Event.BEGIN_EXPIRED: (frozenset({"leased"}), OPENS),
+    Event.BEGIN_SUPPRESSED: (frozenset({"leased"}), OPENS),
+    Event.BEGIN_PAUSED: (frozenset({"leased"}), OPENS),
+    Event.BEGIN_HELD: (frozenset({"leased"}), OPENS),
+    **{
+        Event(f"close: {outcome}"): (WITH_AN_ATTEMPT | {"uncertain"}, CLOSES)
+        for outcome in (
+            "accepted",
+            "accepted final",
+            "rejected",
+            "refused",
+            "transient",
+            "not begun",
+            "throttled",
+            "blocked",
+        )
+    },
+    Event.CLOSE_UNKNOWN: (
+        WITH_AN_ATTEMPT,
+        "a row of this status has no attempt open; an uncertain row's is unknown already",
+    ),
+    Event.LATE_OTHER: (EVERY - NEVER_SENT, SETTLED),
+    Event.SWEEP_FREE: (frozenset({"leased"}), "only a leased row has a lease without an attempt"),
+    Event.SWEEP_KEYED: (WITH_AN_ATTEMPT, CLOSES),
+    Event.SWEEP_KEYLESS: (WITH_AN_ATTEMPT, CLOSES),
+    Event.EXPIRY: (
+        frozenset({"pending"}),
+        "expiry ends pending rows; begin looks at a leased one's, reconcile at an uncertain one's",
+    ),
+    Event.LOOK: (WAITING, "reconcile looks at submitted and uncertain rows"),
+    Event.DECISION: (WAITING, "reconcile looks at submitted and uncertain rows"),
+    Event.LOOKED_UP: (WAITING, "reconcile asks about submitted and uncertain rows"),
+    Event.NEVER_ACCEPTED: (WAITING, "reconcile asks about submitted and uncertain rows"),
+    Event.BY_ATTEMPT: (EVERY - NEVER_SENT, SETTLED),
+    Event.ORPHAN: (
+        frozenset({"submitted", "delivered", "failed", "unconfirmed", "suppressed", "cancelled"}),
+        "only an accepted attempt's reference is known, and acceptance moves a row out of this",
+    ),
+    Event.RECOVER: (
+        frozenset({"pending", "leased"}),
+        "only what was to be sent may have been sent in the lost part of history",
+    ),
+}
+"""Statuses that an event can meet, and why no others."""
+
+IMPOSSIBLE: Mapping[tuple[str, Event], str] = {
+    (status, event): reason
+    for event, (possible, reason) in POSSIBLE.items()
+    for status in STATUSES
+    if status not in possible
+}
 
 Visits = Counter[tuple[str, str]]
 
@@ -129,4 +198,12 @@ def table(visits: Visits) -> str:
             for status in STATUSES
         ]
         lines.append(f"{event:{width}} " + " ".join(f"{cell:>11}" for cell in cells))
-    return "\n".join(lines)
+    return "\n".join([*lines, "", "- cannot be:", *_reasons()])
+
+
+def _reasons() -> list[str]:
+    """Return why each dash stands where it does, a line per event."""
+    return [
+        f"{event}: {', '.join(status for status in STATUSES if status not in possible)}: {reason}"
+        for event, (possible, reason) in POSSIBLE.items()
+    ]

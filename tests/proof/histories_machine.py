@@ -35,7 +35,7 @@ REPORTS = st.builds(
     Report,
     rank=st.sampled_from([0, 1, 1, 2, 3, 3, 4]),
     age=st.sampled_from([0, 5, 60, -60]),
-    names=st.sampled_from(["key", "key", "attempt", "reference"]),
+    names=st.sampled_from(["key", "attempt", "attempt", "reference"]),
     recipient=st.sampled_from(["its own", "its own", "its own", "none", "another"]),
     complaint=st.booleans(),
     at_fault=st.booleans(),
@@ -156,6 +156,7 @@ class Histories(Outward):
                 rows = world.rows() if all_of_them else [row]
                 operator.requeue_rows(world, rows, may_send_twice=what == "requeue twice")
             case finding:
+                row = self.row(pick, "uncertain", "dead") if all_of_them else row
                 operator.settle_row(world, row, Finding(finding))
 
     @rule(pick=PICK, what=st.sampled_from(REPAIRS), rank=st.integers(0, 4), channel=CHANNELS)

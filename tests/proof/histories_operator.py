@@ -67,7 +67,9 @@ def _fate(world: World, row: Row, *, may_send_twice: bool) -> str:
         return "attempt_open"
     if row.expires_at is not None and row.expires_at <= world.now:
         return "expired"
-    doubtful = row.reason == "outcome_unknown" or is_unsafe(world, row, excused=frozenset())
+    forgotten = row.in_doubt > 0 and row.provider is None  # by an earlier consent
+    unsafe = forgotten or is_unsafe(world, row, excused=frozenset())
+    doubtful = row.reason == "outcome_unknown" or unsafe
     return "needs_consent" if doubtful and not may_send_twice else "requeued"
 
 

@@ -31,15 +31,14 @@ ITEMS = st.builds(
 STAGES = st.sampled_from(["claimed", "begun", "called", "closed", "closed"])
 FATES_OF_A_CLAIM = st.sampled_from(["queued", "queued", "refused", "deferred", "forbidden"])
 FATES_OF_A_MESSAGE = st.sampled_from(
-    ["dropped", "redriven", "redriven", "unreadable", "crash", "finished", "crash loop"]
+    ["dropped", "redriven", "unreadable", "unreadable", "crash", "finished", "crash loop"]
 )
 FATES_OF_A_CALL = st.sampled_from(["close", "close", "close", "keep", "die", "begin again"])
 CASTINGS = st.builds(
     Casting,
     scene=st.sampled_from([name for name in sorted(SCENES) for _ in range(CHANCES.get(name, 1))]),
     behaviour=st.sampled_from((*BEHAVIOURS, "not begun")),
-    closes=st.sampled_from([True, True, True, False]),
-    noted=st.booleans(),
+    endings=st.sampled_from([[], ["report0"], *4 * [["report0", "end"], ["begin again", "end"]]]),
 )
 
 
