@@ -21,6 +21,9 @@ ALTER TABLE notifications ADD COLUMN polls integer NOT NULL DEFAULT 0;
 -- What the answer to an attempt proved: with the receipts the whole evidence there is of a row.
 ALTER TABLE attempts ADD COLUMN evidence_rank smallint NOT NULL DEFAULT 0;
 
+-- Who settled an unknown outcome as not accepted; what the call itself came to stays beside it.
+ALTER TABLE attempts ADD COLUMN settled text;
+
 -- Evidence of acceptance stops further attempts: no row that may still be sent has any.
 ALTER TABLE notifications ADD CONSTRAINT notifications_evidence_stops_attempts CHECK (
     evidence_rank = 0
@@ -38,7 +41,7 @@ CREATE TABLE polls (
 GRANT SELECT, INSERT ON polls TO sendoff_service;
 GRANT UPDATE (reserved_until) ON polls TO sendoff_service;
 GRANT UPDATE (decide_at, polls) ON notifications TO sendoff_service;
-GRANT UPDATE (evidence_rank) ON attempts TO sendoff_service;
+GRANT UPDATE (evidence_rank, settled) ON attempts TO sendoff_service;
 GRANT SELECT ON operator_actions TO sendoff_service;
 
 DO $$

@@ -73,6 +73,7 @@ class Call:
     code: str | None = None
     detail: str | None = None
     retry_after_seconds: int | None = None
+    settled: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,11 @@ def explain(
         raise typer.Exit(FOUND)
 
 
+_REST = dict.fromkeys(Status, "only evidence could change it") | dict.fromkeys(
+    (Status.CANCELLED, Status.SUPPRESSED), "nothing changes it any more"
+)
+
+
 def show(told: Mapping[str, Any], *, options: str) -> None:
     """Write an explanation as one screen; ``options`` name the console in the commands."""
     row = told["notification"]
@@ -65,7 +70,7 @@ def show(told: Mapping[str, Any], *, options: str) -> None:
     )
     say("")
     after = told["next"]
-    tell(f"Next: {after['sentence']}" if after else "Next: nothing; only evidence could change it.")
+    tell(f"Next: {after['sentence']}" if after else f"Next: nothing; {_REST[row['status']]}.")
     commands = commands_for(row, options=options)
     if commands:
         say("")

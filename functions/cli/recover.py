@@ -8,7 +8,7 @@ still meanwhile, and whatever interrupts this says how to go on: to repeat it ma
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -75,6 +75,8 @@ def recover(
     Run it before senders start. It pauses every channel, marks, and lets go on what it paused.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it says how to go on, however ended
+    if since > datetime.now(UTC):
+        raise typer.BadParameter("It lies in the future.", param_hint="--since")
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     typer.echo(PLAN.format(since=written(since)), err=True)
     with operating(target, as_json=as_json) as console:

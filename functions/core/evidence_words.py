@@ -12,8 +12,8 @@ _CLOSED_BY_US: dict[str, str] = {
     "lease_expired": "was never closed by its sender, which was not heard of again",
     "restored": "falls into the time that was lost when the database was restored",
 }
-_FOUND_OUT = frozenset({"never_accepted", "settled_not_accepted"})
-"""Codes that say how it was found out later; by a change of its own, which tells it."""
+_UNANSWERED = frozenset({"transient", "blocked"})
+"""Outcomes without a status: the call could not be made, unless somebody settled them later."""
 
 
 def moment(time: datetime) -> str:
@@ -46,13 +46,11 @@ def attempt_words(number: int, attempt: Attempt) -> str:
     if attempt.finished_at is not None:
         took = f" after {duration((attempt.finished_at - attempt.started_at).total_seconds())}"
     status, code = attempt.http_status, attempt.code
-    if code in _FOUND_OUT:
-        return f"{head} got no usable answer{took}"
     named = f" ({code})" if code and code != str(status) else ""
     if status is not None:
         known_as = f" and the id {attempt.reference}" if attempt.reference else ""
         return f"{head} was answered with HTTP status {status}{known_as}{named}{took}"
-    if attempt.outcome in ("transient", "blocked") and code:
+    if attempt.outcome in _UNANSWERED and attempt.settled is None and code:
         return f"{head} could not be made{named}"
     if code:
         return f"{head} got no usable answer{named}{took}"

@@ -70,6 +70,10 @@ class Attempt(Protocol):
     def detail(self) -> str | None: ...
     @property
     def retry_after_seconds(self) -> int | None: ...
+    @property
+    def settled(self) -> str | None:
+        """Who settled an unknown outcome as not accepted, if anybody did."""
+        ...
 
 
 class Receipt(Protocol):

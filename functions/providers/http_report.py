@@ -117,7 +117,7 @@ def read_report(body: bytes, *, webhook_id: str) -> Report:
     if message_id is None and idempotency_key is None:
         faults.append(Fault("/data", "required", "A report names a message or its key."))
     report = Report(
-        event_id=_text(data, "event_id", faults) or webhook_id,
+        event_id=_event_key(_text(data, "event_id", faults) or webhook_id),
         message_id=message_id,
         idempotency_key=idempotency_key,
         recipient=_text(data, "recipient", faults, longest=MAX_TOKEN_CHARACTERS),
@@ -134,6 +134,11 @@ class UnreadableReport(ValidationFailed):
     """The callback does not have the members of a report."""
 
     code = "malformed_json"
+
+
+def _event_key(event_id: str) -> str:
+    """Return the key of a gateway's own event: never one of our look-ups', whatever it is named."""
+    return f"said:{event_id}" if event_id.startswith((LOOKED_UP, "said:")) else event_id
 
 
 def _parts(value: Any, faults: list[Fault]) -> tuple[Part, ...]:

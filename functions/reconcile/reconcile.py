@@ -14,6 +14,7 @@ from functions.store.check import (
     LATE_SECONDS,
     Inquiry,
     check,
+    give_back_polls,
     record_never_accepted,
 )
 from functions.store.connection import Database
@@ -71,8 +72,14 @@ class Reconciler:
         """Match orphans first: what they prove must count before a cutoff does. Decide next, for
         all that is due. Ask last, each question at its time."""
         report = Report()
-        self._match(report)
+        trouble: Exception | None = None
+        try:
+            self._match(report)
+        except Exception as error:  # what is due is decided all the same; then it is told
+            trouble = error
         self._ask(self._check(report), report)
+        if trouble is not None:
+            raise trouble
         return report
 
     def _match(self, report: Report) -> None:
@@ -106,6 +113,7 @@ class Reconciler:
     def _ask(self, questions: Sequence["_Question"], report: Report) -> None:
         """Ask in turns, and keep what is answered meanwhile."""
         pending: list[_Asked] = []
+        missed = {question.inquiry.id for question in questions}
         try:
             for inquiry in self._turns(questions):
                 done, under_way = _parted(pending)
@@ -114,12 +122,14 @@ class Reconciler:
                     pending = under_way
                 if len(under_way) < CONCURRENT_QUESTIONS:
                     report.asked += 1
+                    missed.discard(inquiry.id)
                     answer = self.threads.submit(self.ask, inquiry)
                     pending.append(_Asked(inquiry=inquiry, answer=answer))
         finally:
             wait([one.answer for one in pending])  # a thread that is frozen thaws in a later run
         self._keep(pending, report)
         report.missed = len(questions) - report.asked
+        give_back_polls(self.database, sorted(missed))
 
     def _turns(self, questions: Sequence["_Question"]) -> Iterator[Inquiry]:
         """Yield each inquiry in its turn, as long as there is time for an answer. What is late

@@ -27,7 +27,7 @@ from functions.sender.starts import begin_starts, end_starts
 from functions.store.begin import Begun, Opening, begin
 from functions.store.channel import ChannelRow
 from functions.store.close import Closing, close
-from functions.store.connection import Database
+from functions.store.connection import Database, is_about_a_row
 from functions.store.delivery import Delivery, hold_unreadable, load
 
 LEASE_MARGIN_SECONDS = 5.0
@@ -51,8 +51,7 @@ class Record:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What came of a set of records; ``counts`` by metric of the channel, ``signals`` by metric of
-    the service, ``errors`` that nobody expected."""
+    """What came of a set of records: ``counts`` of the channel, ``signals`` of the service."""
 
     failed: list[str] = field(default_factory=list[str])
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -150,7 +149,7 @@ class Sender:
                 self._finish(attempts, report)
         except Exception as error:  # once attempts are open, the sweep will find them
             report.note(error)
-            if not isinstance(error, Unavailable):
+            if len(group) == 1 and is_about_a_row(error):
                 started.clear()  # what fails like that each time must come to an end, too
         if attempts is None:  # nothing was begun, so the queue may bring it again
             report.failed.extend(queued.record.message_id for queued in group)
@@ -260,8 +259,9 @@ class Sender:
 
     def _finish(self, attempts: Sequence[_Attempt], report: Report) -> None:
         """Call the provider for every attempt at once, and close them together."""
-        outcomes = list(self.threads.map(self._submit, [attempt.call for attempt in attempts]))
-        report.counts.update(_metric_of(outcome) for outcome in outcomes)
+        ended = list(self.threads.map(self._submit, [attempt.call for attempt in attempts]))
+        report.counts.update(_metric_of(outcome) for outcome, _ in ended)
+        now = time.monotonic()
         self._close(
             [
                 Closing(
@@ -272,18 +272,20 @@ class Sender:
                     again_seconds=self.channel.backoff.delay_seconds(
                         attempt.attempts_spent, retry_after_seconds=outcome.retry_after_seconds
                     ),
+                    ago_seconds=now - ended_at,
                 )
-                for attempt, outcome in zip(attempts, outcomes, strict=True)
+                for attempt, (outcome, ended_at) in zip(attempts, ended, strict=True)
             ],
             report,
         )
 
-    def _submit(self, call: PreparedCall) -> Outcome:
+    def _submit(self, call: PreparedCall) -> tuple[Outcome, float]:
         limit = time.monotonic() + self.channel.provider_deadline_seconds
         try:
-            return self.provider.submit(call, deadline=min(limit, self.ends_at - CLOSE_SECONDS))
+            outcome = self.provider.submit(call, deadline=min(limit, self.ends_at - CLOSE_SECONDS))
         except Exception as error:  # the call may have begun: nothing less than unknown is true
-            return Unknown(code="internal_error", detail=type(error).__name__)
+            outcome = Unknown(code="internal_error", detail=type(error).__name__)
+        return outcome, time.monotonic()
 
     def _close(self, closings: Sequence[Closing], report: Report) -> None:
         """Record the outcomes, again and again until just before the end; then the sweep will."""

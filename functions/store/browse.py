@@ -90,11 +90,13 @@ class Attempt:
     code: str | None
     detail: str | None
     retry_after_seconds: int | None
+    settled: str | None
+    """Who settled an unknown outcome as not accepted, if anybody did."""
 
 
 READ_ATTEMPTS = """
     SELECT id, lease_number, provider, started_at, finished_at, outcome, reference, http_status,
-           code, detail, retry_after_seconds
+           code, detail, retry_after_seconds, settled
       FROM attempts
      WHERE notification_id = %(notification_id)s
      ORDER BY lease_number

@@ -289,3 +289,20 @@ def record_never_accepted(
         )
 
     return database.run(work) if ids else 0
+
+
+GIVE_BACK_POLLS = """
+    UPDATE notifications SET polls = polls - 1
+     WHERE id = ANY(%(ids)b::uuid[]) AND polls > 0
+"""
+
+
+def give_back_polls(database: Database, ids: Sequence[UUID]) -> None:
+    """Take back the questions about ``ids`` that were given out and never asked."""
+
+    def give_back(connection: psycopg.Connection) -> None:
+        lock_notifications(connection, ids)
+        connection.execute(GIVE_BACK_POLLS, {"ids": list(ids)})
+
+    if ids:
+        database.run(give_back)

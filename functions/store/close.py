@@ -25,6 +25,8 @@ class Closing:
     token: UUID
     outcome: Outcome
     again_seconds: float | None
+    ago_seconds: float = 0.0
+    """How long before the close the call ended: its set waits for the slowest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,8 @@ class Closed:
 # ledger:  the attempt's own row, kept whoever holds the notification now. An outcome is taken only
 #          where there was none, a known one where there was an unknown one, and an acceptance where
 #          somebody had concluded that there was none, or a report had told of it first: so a
-#          repeated close writes nothing. `doubt` is -1, 0 or +1.
+#          repeated close writes nothing. What a report has told of is not unknown. `doubt` is -1,
+#          0 or +1.
 # judged:  what the outcome means for the locked row. `mine`: the attempt that is open is this one.
 #          `better`: acceptance is evidence and needs no lease (rank first, then the earlier).
 #          `undecided`: neither evidence nor a hold has decided the row meanwhile. What we ended
@@ -55,16 +58,24 @@ CLOSE = """
           FROM unnest(%(ids)b::uuid[], %(leases)b::int4[], %(tokens)b::uuid[],
                       %(outcomes)b::text[], %(ranks)b::int2[], %(references)b::text[],
                       %(agains)b::float8[], %(spends)b::boolean[], %(http_statuses)b::int4[],
-                      %(codes)b::text[], %(details)b::text[], %(retry_afters)b::int4[])
+                      %(codes)b::text[], %(details)b::text[], %(retry_afters)b::int4[],
+                      %(agos)b::float8[])
                AS o (id, lease_number, token, outcome, rank, reference, again_seconds, spend,
-                     http_status, code, detail, retry_after_seconds)
+                     http_status, code, detail, retry_after_seconds, ago)
     ),
     instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
     ledger AS (
         UPDATE attempts a
-           SET outcome = o.outcome, reference = o.reference, http_status = o.http_status,
+           SET outcome = CASE WHEN o.outcome = 'unknown' AND EXISTS (
+                                   SELECT FROM receipts r
+                                    WHERE r.notification_id = a.notification_id
+                                      AND r.attempt_id = a.id AND r.applied
+                                      AND r.evidence_rank > 0)
+                              THEN 'accepted' ELSE o.outcome END,
+               reference = o.reference, http_status = o.http_status,
                code = o.code, detail = o.detail, retry_after_seconds = o.retry_after_seconds,
-               evidence_rank = o.rank, finished_at = coalesce(a.finished_at, t.at)
+               evidence_rank = o.rank, finished_at = coalesce(
+                   a.finished_at, greatest(a.started_at, t.at - o.ago * interval '1 second'))
           FROM outcome o CROSS JOIN instant t
          WHERE a.notification_id = ANY(%(ids)b::uuid[])
            AND a.notification_id = o.id AND a.lease_number = o.lease_number AND a.id = o.token
@@ -116,7 +127,11 @@ CLOSE = """
                     WHEN j.better OR NOT (j.mine AND j.undecided) OR j.uncertain THEN NULL
                     WHEN j.outcome = 'refused' THEN 'refused'
                     WHEN j.outcome = 'rejected'
-                    THEN CASE WHEN j.doubtful AND NOT %(keyed)s
+                    THEN CASE WHEN j.doubtful AND (NOT %(keyed)s OR EXISTS (
+                                   SELECT FROM attempts other
+                                    WHERE other.notification_id = j.id
+                                      AND other.outcome = 'unknown'
+                                      AND other.provider <> %(provider)s))
                               THEN 'outcome_unknown' ELSE 'rejected' END
                     WHEN j.spent
                     THEN CASE WHEN j.doubtful THEN 'outcome_unknown' ELSE 'budget_spent' END
@@ -143,6 +158,7 @@ CLOSE = """
                          %(grace_seconds)s, CASE WHEN %(looks_up)s THEN %(check_seconds)s END
                          ) * interval '1 second'
                     ELSE n.next_check_at END,
+               checks = CASE WHEN v.status = 'submitted' THEN 0 ELSE n.checks END,
                decide_at = CASE WHEN v.status = 'uncertain'
                                 THEN v.at + %(grace_seconds)s * interval '1 second'
                                 WHEN v.status IS NULL THEN n.decide_at END,
@@ -209,6 +225,7 @@ def close(
     ids = [closing.id for closing in closings]
     parameters = _columns_of(closings) | {
         "ids": ids,
+        "provider": declaration.name,
         "keyed": declaration.keyed,
         "receipts": declaration.receipts,
         "looks_up": declaration.looks_up,
@@ -246,6 +263,7 @@ def _columns_of(closings: Sequence[Closing]) -> dict[str, Any]:
         "http_statuses": [outcome.http_status for outcome in outcomes],
         "codes": [outcome.code for outcome in outcomes],
         "details": [outcome.detail for outcome in outcomes],
+        "agos": [float(closing.ago_seconds) for closing in closings],
         "retry_afters": [_seconds(outcome.retry_after_seconds) for outcome in outcomes],
     }
 

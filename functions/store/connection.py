@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import psycopg
 
-from functions.core.errors import Unavailable
+from functions.core.errors import Misconfigured, Unavailable
 from functions.core.login import Login
 
 T = TypeVar("T")
@@ -156,6 +156,14 @@ def _cut(connection: psycopg.Connection) -> None:
         socket.socket(fileno=os.dup(connection.fileno())) as same,
     ):
         same.shutdown(socket.SHUT_RDWR)
+
+
+def is_about_a_row(error: Exception) -> bool:
+    """Whether ``error`` may come of what a row holds, and not of the database around it: a missing
+    right, column or server is everybody's trouble."""
+    if isinstance(error, psycopg.Error):
+        return isinstance(error, psycopg.DataError | psycopg.IntegrityError)
+    return not isinstance(error, Unavailable | Misconfigured)
 
 
 def is_lost(error: psycopg.Error) -> bool:

@@ -54,7 +54,7 @@ APPLY = """
           FROM fresh f
          WHERE a.notification_id = f.notification_id AND a.id = f.attempt_id
            AND f.evidence_rank > 0
-           AND (a.outcome = 'unknown' OR a.code IN ('never_accepted', 'settled_not_accepted'))
+           AND (a.outcome = 'unknown' OR a.settled IS NOT NULL)
         RETURNING a.notification_id, (OLD.outcome = 'unknown')::int AS doubt
     ),
     judged AS MATERIALIZED (
@@ -91,6 +91,8 @@ APPLY = """
                                     ELSE n.next_check_at END,
                attempt_id = CASE WHEN j.better AND n.status = 'uncertain' THEN NULL
                                  ELSE n.attempt_id END,
+               checks = CASE WHEN j.better AND j.rank = 1 AND n.status <> 'submitted' THEN 0
+                             ELSE n.checks END,
                decide_at = CASE WHEN NOT j.better THEN n.decide_at END,
                lease_until = CASE WHEN j.better AND n.attempt_id IS NULL THEN NULL
                                   ELSE n.lease_until END,

@@ -124,6 +124,9 @@ JUDGE = """
       LEFT JOIN channels c ON c.name = n.channel
      CROSS JOIN LATERAL (
            SELECT coalesce(n.provider = c.provider AND n.provider = ANY(%(keyed)s), false)
+                  AND NOT EXISTS (SELECT FROM attempts a
+                                   WHERE a.notification_id = n.id AND a.outcome = 'unknown'
+                                     AND a.provider <> n.provider)
                   AND coalesce(n.key_first_used_at
                       + (%(windows)s::float8[])[array_position(%(keyed)s, n.provider)]
                       * interval '1 second' > t.at, true) AS safe) k

@@ -102,7 +102,8 @@ MATCH_ORPHANS = """
                   FROM receipts
                  WHERE notification_id IS NULL AND reference IS NOT NULL
                    AND received_at > coalesce(%(now)s, clock_timestamp()) - interval '8 days'
-                 ORDER BY id) r
+                 ORDER BY id DESC
+                 LIMIT %(looked_at)s) r
          CROSS JOIN LATERAL (
                SELECT notification_id, id
                  FROM attempts
@@ -120,6 +121,9 @@ MATCH_ORPHANS = """
     RETURNING r.id, r.notification_id
 """
 MATCHED_AT_ONCE = 500
+ORPHANS_LOOKED_AT = 20_000
+"""The newest: an acceptance is closed within minutes, and what a gateway tells of others is never
+matched, however much it is."""
 
 
 def record(
@@ -189,6 +193,7 @@ def match_orphans(
     """Match receipts that came before what they name was known, and apply them."""
     parameters = {
         "limit": MATCHED_AT_ONCE,
+        "looked_at": ORPHANS_LOOKED_AT,
         "names": [declaration.name for declaration in declarations],
         "doors": [declaration.door for declaration in declarations],
         "now": now,

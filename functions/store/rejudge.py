@@ -11,7 +11,9 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import scalar_row
 
-# proof:   everything there is about each row: reports about its recipient, and acceptances.
+# proof:   everything there is about each row: reports about its recipient, and acceptances. One
+#          that the row names as its evidence counts as what the row took it for: code from before
+#          the ledger kept that may have closed it.
 # settled: as when a report comes in: one about an attempt of unknown outcome tells that outcome.
 # judged:  the strongest by the rule of evidence. Where nothing is left of what had been taken for
 #          evidence, it may have been accepted all the same: it ends as unconfirmed and is not sent.
@@ -26,9 +28,13 @@ REJUDGE = """
          WHERE r.notification_id = ANY(%(ids)b::uuid[])
            AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
         UNION ALL
-        SELECT notification_id, evidence_rank, finished_at, id::text, NULL, NULL, false
-          FROM attempts
-         WHERE notification_id = ANY(%(ids)b::uuid[]) AND evidence_rank > 0
+        SELECT a.notification_id, greatest(a.evidence_rank, n.evidence_rank * k.is_own),
+               a.finished_at, a.id::text, NULL, NULL, false
+          FROM attempts a
+          JOIN notifications n ON n.id = a.notification_id
+         CROSS JOIN LATERAL (
+               SELECT (coalesce(n.evidence_key = a.id::text, false))::int AS is_own) k
+         WHERE a.notification_id = ANY(%(ids)b::uuid[]) AND (a.evidence_rank > 0 OR k.is_own = 1)
     ),
     best AS MATERIALIZED (
         SELECT DISTINCT ON (notification_id)
@@ -46,7 +52,7 @@ REJUDGE = """
            AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
            AND a.notification_id = ANY(%(ids)b::uuid[])
            AND a.notification_id = r.notification_id AND a.id = r.attempt_id
-           AND (a.outcome = 'unknown' OR a.code IN ('never_accepted', 'settled_not_accepted'))
+           AND (a.outcome = 'unknown' OR a.settled IS NOT NULL)
         RETURNING a.notification_id, (OLD.outcome = 'unknown')::int AS doubt
     ),
     judged AS MATERIALIZED (

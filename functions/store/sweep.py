@@ -48,21 +48,26 @@ LOCK_LOST = """
 
 # Its own statement, on a snapshot younger than the locks: in one statement the decision would read
 # the rows as they were before, and take back what evidence had decided in between.
-# closed:  the attempts left open under the leases: their outcome is unknown.
+# closed:  the attempts left open under the leases: their outcome is unknown, unless a report told.
 # judged:  evidence keeps the status it gave; a keyed provider may be asked again, same key. Rows
 #          join through their primary key: the planner must never choose to read the whole table.
 SWEEP = """
     WITH instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
     closed AS (
         UPDATE attempts a
-           SET outcome = 'unknown', code = 'lease_expired', finished_at = t.at
+           SET outcome = CASE WHEN EXISTS (SELECT FROM receipts r
+                                             WHERE r.notification_id = a.notification_id
+                                               AND r.attempt_id = a.id AND r.applied
+                                               AND r.evidence_rank > 0)
+                              THEN 'accepted' ELSE 'unknown' END,
+               code = 'lease_expired', finished_at = t.at
           FROM notifications n CROSS JOIN instant t
          WHERE n.id = ANY(%(ids)b::uuid[]) AND a.notification_id = ANY(%(ids)b::uuid[])
            AND a.notification_id = n.id AND a.id = n.attempt_id AND a.outcome IS NULL
-        RETURNING a.notification_id
+        RETURNING a.notification_id, NEW.outcome
     ),
     judged AS MATERIALIZED (
-        SELECT n.id, t.at, o.open::int AS doubt,
+        SELECT n.id, t.at, (o.open AND o.unknown)::int AS doubt,
                CASE WHEN o.open AND o.keyed THEN o.backoff_seconds ELSE 0 END AS delay_seconds,
                CASE WHEN n.status <> 'leased' THEN n.status
                     WHEN NOT o.open THEN 'pending'
@@ -80,6 +85,8 @@ SWEEP = """
          CROSS JOIN instant t
          CROSS JOIN LATERAL (
                SELECT n.id IN (SELECT notification_id FROM closed) AS open,
+                      n.id IN (SELECT notification_id FROM closed WHERE outcome = 'unknown')
+                      AS unknown,
                       coalesce(n.provider = ANY(%(keyed_providers)s), false) AS keyed,
                       (%(halves)b::float8[])[least(greatest(n.attempts_spent, 1),
                                                    %(halves_count)s)]

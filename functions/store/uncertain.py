@@ -183,28 +183,37 @@ SETTLE_NOT_ACCEPTED = """
         SELECT * FROM notifications WHERE id = ANY(%(ids)b::uuid[])
     ),
     closed AS (
-        UPDATE attempts
-           SET outcome = 'transient', code = %(reason)s
-         WHERE notification_id = ANY(%(ids)b::uuid[]) AND outcome = 'unknown'
+        UPDATE attempts a
+           SET outcome = 'transient', settled = %(reason)s
+          FROM named
+         WHERE a.notification_id = ANY(%(ids)b::uuid[]) AND a.notification_id = named.id
+           AND a.outcome = 'unknown' AND (%(every_provider)s OR a.provider = named.provider)
+        RETURNING a.notification_id
     ),
     settled AS (
         UPDATE notifications n
            SET status = v.status,
-               reason = CASE WHEN v.status <> 'dead' THEN nullif(v.status, 'pending')
+               reason = CASE WHEN v.status IN ('pending', 'uncertain') THEN NULL
+                             WHEN v.status <> 'dead' THEN v.status
                              WHEN n.status = 'dead' AND n.reason <> 'outcome_unknown' THEN n.reason
                              ELSE 'budget_spent' END,
-               in_doubt = 0, attempt_id = NULL, decide_at = NULL,
+               in_doubt = v.in_doubt, attempt_id = NULL,
+               decide_at = CASE WHEN v.status = 'uncertain' THEN n.decide_at END,
                ready = CASE WHEN v.status = 'pending' THEN true ELSE n.ready END,
                available_at = CASE WHEN v.status = 'pending' THEN t.at ELSE n.available_at END,
                final_at = CASE WHEN v.status = 'expired' THEN t.at END,
                updated_at = t.at
           FROM instant t,
-               (SELECT o.id,
-                       CASE WHEN o.status = 'dead' AND o.reason <> 'outcome_unknown' THEN 'dead'
+               (SELECT o.id, c.in_doubt,
+                       CASE WHEN c.in_doubt > 0 THEN o.status
+                            WHEN o.status = 'dead' AND o.reason <> 'outcome_unknown' THEN 'dead'
                             WHEN o.attempts_spent >= o.max_attempts THEN 'dead'
                             WHEN o.expires_at <= i.at THEN 'expired'
                             ELSE 'pending' END AS status
                   FROM named o CROSS JOIN instant i
+                 CROSS JOIN LATERAL (
+                       SELECT o.in_doubt - count(*)::int AS in_doubt
+                         FROM closed WHERE notification_id = o.id) c
                  WHERE o.in_doubt > 0
                    AND (o.status = 'uncertain'
                         OR o.status = 'dead' AND o.attempt_id IS NULL
@@ -233,12 +242,14 @@ def settle_not_accepted(
 ) -> int:
     """Settle the locked ``ids`` as not accepted, as part of the caller's transaction; count them.
 
-    ``reason`` says how that is known: ``never_accepted`` by the provider, or by an operator.
+    ``reason`` says how that is known: ``never_accepted`` by the provider, which knows its own
+    attempts only, or by an operator, who answers for all of them.
     """
     parameters = {
         "ids": list(ids),
         "actor": actor,
         "reason": reason,
+        "every_provider": operator_action_id is not None,
         "operator_action_id": operator_action_id,
         "now": now,
     }

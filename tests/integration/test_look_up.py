@@ -231,7 +231,7 @@ def test_never_accepted_lets_an_uncertain_row_be_due_again_without_a_doubt(
         assert (row.attempt_id, row.decide_at) == (None, None)
         last = moves_of(owner, id)[-1]
         assert last == ("reconcile", "uncertain", "pending", "never_accepted")
-    outcomes = owner.execute("SELECT DISTINCT outcome, code FROM attempts").fetchall()
+    outcomes = owner.execute("SELECT DISTINCT outcome, settled FROM attempts").fetchall()
     assert outcomes == [("transient", "never_accepted")]
     assert sorted(asked.targets) == sorted(f"/gateway/{id}" for id in ids)
 

@@ -432,6 +432,7 @@ def test_lost_leases_are_found_by_the_leased_index(explained: Explained) -> None
         "notifications_pkey",
         "attempts_one_per_lease",
         at_most=5 * SWEPT_AT_ONCE,
+        among=("receipts_by_notification",),
     ):
         swept = sweep(explained.database, channel=channel, declarations=DECLARATIONS)
     assert swept.in_doubt == SWEPT_AT_ONCE
@@ -491,7 +492,10 @@ def test_a_set_is_closed_through_primary_keys(stage: Stage, explained: Explained
         for id, attempt_id in ids_in(stage.owner, "in flight", SET_OF)
     ]
     channel = channel_in(explained.database)
-    with reading(explained, "notifications_pkey", "attempts_one_per_lease", at_most=8 * SET_OF):
+    with reading(
+        explained, "notifications_pkey", "attempts_one_per_lease",
+        at_most=8 * SET_OF, among=("receipts_by_notification",),
+    ):  # fmt: skip
         closed = close(
             explained.database, closings, channel=channel, declaration=declaration_of("http")
         )
@@ -608,7 +612,8 @@ def test_what_is_uncertain_is_listed_by_its_index(operated: Explained) -> None:
 
 def test_what_is_held_is_requeued_through_primary_keys(stage: Stage, operated: Explained) -> None:
     ids = [id for id, _ in ids_in(stage.owner, "held", SET_OF)]
-    with reading(operated, "notifications_pkey", at_most=6 * SET_OF, among=("notifications_held",)):
+    among = ("notifications_held", "attempts_one_per_lease")
+    with reading(operated, "notifications_pkey", at_most=8 * SET_OF, among=among):
         assert requeue_all(operated.database, ids) == ["requeued"] * SET_OF
 
 

@@ -184,7 +184,7 @@ def test_what_is_too_late_is_not_made_up_for(owner: psycopg.Connection, database
     assert max(asking.moments()) < start + 100 * TURN + LATE_SECONDS
     (unasked, *_) = set(ids) - set(asking.ids)
     row = row_of(owner, unasked)
-    assert (row.status, row.polls, row.checks) == ("submitted", 1, 1)
+    assert (row.status, row.polls, row.checks) == ("submitted", 0, 1)
     assert row.next_check_at > row.updated_at, "it is looked at again in its time"
 
 

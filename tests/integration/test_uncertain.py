@@ -178,15 +178,17 @@ def test_what_was_found_not_accepted_is_due_again(
 ) -> None:
     opening = getattr(rows, source)()
     before = row_of(rows.owner, opening.id)
+    ((_, _, _, code),) = attempts_of(rows.owner, opening.id)
     now, asked = now_of(rows.owner, seconds=5), action("uncertain.settle")
     assert settled(operator, opening.id, Finding.NOT_ACCEPTED, asked, now=now) == "settled"
     row = row_of(rows.owner, opening.id)
     assert (row.status, row.reason, row.ready, row.available_at) == ("pending", None, True, now)
     assert (row.in_doubt, row.attempt_id, row.decide_at) == (0, None, None)
     assert (row.attempts_spent, row.key_epoch) == (before.attempts_spent, 0)
-    assert attempts_of(rows.owner, opening.id) == [
-        (1, "http_keyless", "transient", "settled_not_accepted")
-    ]
+    what_it_came_to = (1, "http_keyless", "transient", code)
+    assert attempts_of(rows.owner, opening.id) == [what_it_came_to]
+    attempt = row_of(rows.owner, opening.token, "attempts")
+    assert attempt.settled == "settled_not_accepted", "beside what the call came to, not over it"
     assert transitions_by(rows.owner, asked.id) == [
         ("operator", before.status, "pending", "settled_not_accepted", None)
     ]

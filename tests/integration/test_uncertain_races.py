@@ -119,7 +119,7 @@ def test_a_late_close_that_waited_for_the_finding(
     concluded = {Finding.NOT_ACCEPTED: "transient", Finding.HOLD: ledger}
     assert attempt.outcome == concluded.get(finding, "accepted")
     if finding is Finding.NOT_ACCEPTED:
-        assert attempt.code == "settled_not_accepted"
+        assert attempt.settled == "settled_not_accepted"
 
 
 @pytest.mark.parametrize("finding", list(Finding))

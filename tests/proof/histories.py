@@ -21,7 +21,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from functions.core.login import Login
 from infra.local.postgres import HOST
-from tests.proof.histories_coverage import Visits, complaints, table
+from tests.proof.histories_coverage import Visits, complaints, table, together
 from tests.proof.histories_database import clone, connected_as_all, served
 from tests.proof.histories_machine import histories_of
 
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             number=options.seed,
             workers=options.workers,
         )
-    visits = sum((part.visits for part in parts), Counter[tuple[str, str]]())
+    visits = together(part.visits for part in parts)
     failures = [part.failure for part in parts if part.failure]
     wrong = complaints(visits, examples=options.examples)
     print("\n".join([table(visits), *wrong, *failures]))  # noqa: T201

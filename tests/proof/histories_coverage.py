@@ -5,7 +5,7 @@ claim, a sweep, a look finds it due. What then happens is the model's affair.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 STATUSES = (
@@ -169,6 +169,11 @@ Visits = Counter[tuple[str, str]]
 
 ENOUGH, OF = 50, 10_000
 """Visits that each possible pair needs in this many histories."""
+
+
+def together(parts: Iterable[Visits]) -> Visits:
+    """Return the visits of all workers."""
+    return sum(parts, Counter[tuple[str, str]]())
 
 
 def complaints(visits: Visits, *, examples: int) -> list[str]:

@@ -31,7 +31,16 @@ ITEMS = st.builds(
 STAGES = st.sampled_from(["claimed", "begun", "called", "closed", "closed"])
 FATES_OF_A_CLAIM = st.sampled_from(["queued", "queued", "refused", "deferred", "forbidden"])
 FATES_OF_A_MESSAGE = st.sampled_from(
-    ["dropped", "redriven", "unreadable", "unreadable", "crash", "finished", "crash loop"]
+    [
+        "dropped",
+        "redriven",
+        "redriven",
+        "unreadable",
+        "unreadable",
+        "crash",
+        "finished",
+        "crash loop",
+    ]
 )
 FATES_OF_A_CALL = st.sampled_from(["close", "close", "close", "keep", "die", "begin again"])
 CASTINGS = st.builds(

@@ -6,9 +6,10 @@ number that is handed to the product; nothing here waits.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TypeVar
 from uuid import UUID
 
@@ -94,6 +95,7 @@ class Connections:
     owner: psycopg.Connection
     channels: Mapping[str, ChannelRow]
     numbers: Mapping[str, Numbers]
+    histories: Iterator[int] = field(default_factory=count)
 
 
 def numbers_of(owner: psycopg.Connection, channels: Mapping[str, ChannelRow]) -> dict[str, Numbers]:
@@ -197,6 +199,8 @@ class World:
             "providers": list(self.providers.values()),
         }
         self.to.owner.execute(EMPTY)
+        if next(self.to.histories) % TIDY_EVERY == TIDY_EVERY - 1:
+            self.to.owner.execute("VACUUM")
         self.to.owner.execute(ARRANGE, values)
         self.to.service.run(lambda connection: connection.execute("SELECT setseed(0.5)"))
         self.seen = read_snapshot(self.to.owner)

@@ -130,8 +130,8 @@ def test_what_was_found_out_later_does_not_change_what_was_known_then() -> None:
     assert entry.sentence.startswith(
         "Attempt 1 at http got no usable answer (timeout) after 2.0 s, so it may have been accepted"
     )
-    call = Call(outcome="transient", code="never_accepted")
-    assert "Attempt 1 at http got no usable answer after 2.0 s, so" in (
+    call = Call(outcome="transient", code="timeout", settled="never_accepted")
+    assert "Attempt 1 at http got no usable answer (timeout) after 2.0 s, so" in (
         last_of(change, row=Row(), attempts=[call]).sentence
     )
 
