@@ -45,7 +45,8 @@ class Closed:
 #          somebody had concluded that there was none, or a report had told of it first: so a
 #          repeated close writes nothing. What a report has told of is not unknown. `doubt` is -1,
 #          0 or +1.
-# judged:  what the outcome means for the locked row. `mine`: the attempt that is open is this one.
+# judged:  what the outcome means for the locked row. `mine`: the attempt that is open is this one,
+#          or the last that was in doubt.
 #          `better`: acceptance is evidence and needs no lease (rank first, then the earlier).
 #          `undecided`: neither evidence nor a hold has decided the row meanwhile. What we ended
 #          ourselves keeps its status; evidence against that is kept and counted.
@@ -87,7 +88,9 @@ CLOSE = """
     ),
     judged AS MATERIALIZED (
         SELECT o.*, l.doubt, l.finished_at, t.at,
-               coalesce(n.attempt_id = o.token, false) AS mine,
+               coalesce(n.attempt_id = o.token, false)
+               OR n.status = 'uncertain' AND n.in_doubt + l.doubt = 0 AS mine,
+               coalesce(n.attempt_id = o.token, false) AS own,
                CASE WHEN n.evidence_rank = 0 OR o.rank = 0 THEN o.rank > n.evidence_rank
                     ELSE (o.rank, n.evidence_at, n.evidence_key)
                        > (n.evidence_rank, l.finished_at, o.token::text) END AS better,
@@ -97,7 +100,8 @@ CLOSE = """
                o.spend AND n.attempts_spent >= n.max_attempts AS spent,
                n.evidence_rank = 0 AND n.status IN ('leased', 'uncertain')
                AND o.outcome = 'unknown' AND NOT %(keyed)s AS uncertain,
-               t.at + coalesce(o.again_seconds, 0) * interval '1 second' AS due_at,
+               t.at + CASE WHEN n.attempt_id = o.token THEN coalesce(o.again_seconds, 0) ELSE 0 END
+               * interval '1 second' AS due_at,
                CASE WHEN o.outcome IN ('throttled', 'blocked')
                     THEN coalesce(n.waiting_since, t.at) END AS waiting_since,
                n.expires_at
@@ -116,7 +120,7 @@ CLOSE = """
                     WHEN j.outcome = 'refused'
                     THEN CASE WHEN j.doubtful THEN 'unconfirmed' ELSE 'suppressed' END
                     WHEN j.uncertain THEN 'uncertain'
-                    WHEN j.outcome = 'rejected' OR j.spent THEN 'dead'
+                    WHEN j.outcome = 'rejected' AND j.own OR j.spent THEN 'dead'
                     WHEN j.waiting_since
                          <= j.at - %(waiting_limit_seconds)s * interval '1 second' THEN 'dead'
                     WHEN j.due_at >= j.expires_at
@@ -126,7 +130,7 @@ CLOSE = """
                     THEN 'provider_gives_no_receipts'
                     WHEN j.better OR NOT (j.mine AND j.undecided) OR j.uncertain THEN NULL
                     WHEN j.outcome = 'refused' THEN 'refused'
-                    WHEN j.outcome = 'rejected'
+                    WHEN j.outcome = 'rejected' AND j.own
                     THEN CASE WHEN j.doubtful AND (NOT %(keyed)s OR EXISTS (
                                    SELECT FROM attempts other
                                     WHERE other.notification_id = j.id
@@ -163,7 +167,9 @@ CLOSE = """
                                 THEN v.at + %(grace_seconds)s * interval '1 second'
                                 WHEN v.status IS NULL THEN n.decide_at END,
                -- kept while uncertain: a late known outcome settles it
-               attempt_id = CASE WHEN v.mine AND NOT v.uncertain THEN NULL ELSE n.attempt_id END,
+               attempt_id = CASE WHEN v.mine AND NOT v.uncertain
+                                   OR v.better AND n.status = 'uncertain' THEN NULL
+                                 ELSE n.attempt_id END,
                lease_until = CASE WHEN v.mine OR n.attempt_id IS NULL AND v.better
                                   THEN NULL ELSE n.lease_until END,
                attempts_spent = n.attempts_spent - (v.mine AND NOT v.spend)::int,

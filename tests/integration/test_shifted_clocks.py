@@ -253,7 +253,7 @@ def test_a_sender_opens_closes_and_waits_by_the_databases_clock(
     }
     assert waits["throttled"] == pytest.approx(200, abs=2)
     assert 30 <= waits["unknown"] <= 60
-    first_look = rows["accepted"].next_check_at - rows["accepted"].submitted_at
+    first_look = rows["accepted"].next_check_at - rows["accepted"].updated_at
     assert first_look == timedelta(seconds=30)
 
 

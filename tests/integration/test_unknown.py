@@ -100,7 +100,8 @@ def is_uncertain(owner: psycopg.Connection, id: UUID, lost: Lost) -> None:
     assert (attempt.provider, attempt.http_status) == ("http_keyless", lost.http_status)
     assert (row.status, row.in_doubt, row.attempts_spent) == ("uncertain", 1, 1)
     assert (row.attempt_id, row.lease_until) == (attempt.id, None)
-    assert row.decide_at == row.next_check_at == attempt.finished_at + GRACE
+    assert row.decide_at == row.next_check_at == row.updated_at + GRACE
+    assert attempt.started_at <= attempt.finished_at <= row.updated_at
     assert row.evidence_rank == 0
     assert moves_of(owner, id) == [("sender", "leased", "uncertain", "unknown")]
 

@@ -25,8 +25,8 @@ GUARDS = (
     Guard(
         name="the fence: only the open attempt's own close moves its row",
         path="functions/store/close.py",
-        present="coalesce(n.attempt_id = o.token, false) AS mine",
-        absent="true AS mine",
+        present="OR n.status = 'uncertain' AND n.in_doubt + l.doubt = 0 AS mine",
+        absent="OR true AS mine",
         tests=_integration("close_races"),
     ),
     Guard(

@@ -4,18 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from tests.proof.histories_model import (
-    Evidence,
-    Expected,
-    Numbers,
-    changed,
-    evidence,
-    evidence_of,
-    held,
-    proven,
-    same,
-    stopped,
-)
+from tests.proof.histories_model import Expected, Numbers, changed, held, same, stopped
+from tests.proof.histories_proving import Evidence, evidence, evidence_of, proven
 from tests.proof.histories_rows import Attempt, Row
 
 RANK_OF_OUTCOME = {"accepted": 1, "accepted final": 3}
@@ -32,10 +22,16 @@ class Word:
     keyed: bool
     receipts: bool
     again_seconds: float
+    vouched: bool = False
+    """A report has told already that the attempt was accepted."""
+    alone: bool = True
+    """No attempt of another provider is in doubt."""
 
     @property
     def stored(self) -> str:
-        """The outcome as the ledger has it."""
+        """The outcome as the ledger has it; what a report has told of is not unknown."""
+        if self.outcome == "unknown" and self.vouched:
+            return "accepted"
         return {"accepted final": "accepted", "not begun": "transient"}.get(
             self.outcome, self.outcome
         )
@@ -90,6 +86,8 @@ def closed(
     old = evidence_of(row)
     if new is not None and (old is None or new < old):
         return _accepted(known, new, word)
+    if not mine and row.status == "uncertain" and known.in_doubt == 0:
+        return not_accepted(known, now=now)
     if not mine or not undecided:
         return [same(row)] if known == row else [changed(known)]
     return _decided(known, word, now=now, numbers=numbers)
@@ -113,7 +111,8 @@ def _decided(row: Row, word: Word, *, now: datetime, numbers: Numbers) -> list[E
             grace = now + timedelta(seconds=numbers.grace)
             return [changed(row, status="uncertain", reason=None, decide_at=grace)]
         case "rejected":
-            reason = "outcome_unknown" if doubtful and not word.keyed else "rejected"
+            refuted = word.keyed and word.alone  # a key's refusal speaks for its earlier attempts
+            reason = "rejected" if refuted or not doubtful else "outcome_unknown"
             return [_without_grace(held(row, reason))]
         case _:
             return _again(row, word, now=now, numbers=numbers, doubtful=doubtful)
@@ -135,3 +134,16 @@ def _again(
 
 def _without_grace(expected: Expected) -> Expected:
     return replace(expected, row=replace(expected.row, decide_at=None))
+
+
+def not_accepted(row: Row, *, now: datetime, left: int = 0) -> list[Expected]:
+    """Return the row once it is known that nothing of it was accepted: due again, while budget
+    and time last. ``left`` attempts are in doubt all the same: another provider's."""
+    free = replace(row, attempt_id=None, decide_at=None, in_doubt=left)
+    if left:
+        return [changed(free, decide_at=row.decide_at)]
+    if row.status == "dead" and row.reason != "outcome_unknown":
+        return [changed(free)]  # held for another reason, which stays
+    if row.attempts_spent >= row.max_attempts:
+        return [changed(free, status="dead", reason="budget_spent")]
+    return stopped(free, now=now, delay=(0.0, 0.0), doubtful=False)

@@ -15,7 +15,7 @@ from functions.migrate.migrate import migrate
 from functions.store.connection import Database, connector
 from infra.local.postgres import HOST, SUPERUSER, Postgres
 from tests.conftest import MEMORY, TEST_OPTIONS, free_port, owner_connection
-from tests.proof.histories_world import Connections, connections
+from tests.proof.histories_connections import Connections, connections
 
 TEMPLATE = "template"
 

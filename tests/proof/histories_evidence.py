@@ -7,7 +7,8 @@ from functions.core.evidence import Rank, Receipt
 from functions.store.receipt import record
 from tests.proof.histories_coverage import RANK_EVENTS, Event
 from tests.proof.histories_gateway import ALL
-from tests.proof.histories_model import Expected, evidence, proven, strongest
+from tests.proof.histories_model import Expected
+from tests.proof.histories_proving import evidence, proven, strongest
 from tests.proof.histories_rows import Row
 from tests.proof.histories_world import Told, World
 

@@ -6,15 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tests.proof.histories_model import (
-    ENDED_BY_US,
-    FINAL,
-    MAX_STARTS,
-    ROUNDING,
-    STATUS_OF_RANK,
-    evidence_of,
-    strongest,
-)
+from tests.proof.histories_model import ENDED_BY_US, FINAL, MAX_STARTS, ROUNDING
+from tests.proof.histories_proving import STATUS_OF_RANK, evidence_of, strongest
 
 if TYPE_CHECKING:
     from tests.proof.histories_rows import Move, Row, Snapshot

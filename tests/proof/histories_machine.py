@@ -16,19 +16,28 @@ from tests.proof import histories_leasing as leasing
 from tests.proof import histories_operator as operator
 from tests.proof import histories_repair as repair
 from tests.proof import histories_time as passing
+from tests.proof.histories_connections import Connections
 from tests.proof.histories_draining import drain
 from tests.proof.histories_evidence import tell_again, tell_receipt
 from tests.proof.histories_invariants import Broken
 from tests.proof.histories_outward import CHANNELS, PICK, Outward, picked
 from tests.proof.histories_reports import Report, told_of
-from tests.proof.histories_world import OTHER_PROVIDERS, USUAL_PROVIDERS, Connections
+from tests.proof.histories_world import OTHER_PROVIDERS, USUAL_PROVIDERS
 
 CATEGORIES = st.sampled_from([None, "transactional", "marketing"])
 STEPS = [1.0, 20.0, 61.0, 300.0, 1000.0, 7200.0, 90_000.0, 263_000.0]
 """Seconds; the last three are beyond a lease, a key's window and the patience of a wait."""
 
 WAITS = st.sampled_from([*STEPS, "due", "due", "almost due", "almost due", "next"])
-CLIENT_STEPS = ["cancel", "cancel", "cancel as a stranger", "cancel its batch", "suppress", "lift"]
+CLIENT_STEPS = [
+    "cancel",
+    "cancel in time",
+    "cancel as a stranger",
+    "cancel its batch",
+    "suppress",
+    "suppress",
+    "lift",
+]
 OPERATOR_STEPS = ["discard", "requeue", "requeue", "requeue twice", *Finding]
 REPAIRS = ["replay", "replay", "replay", "recover", "pause", "pause", "switch"]
 REPORTS = st.builds(
@@ -139,6 +148,8 @@ class Histories(Outward):
         match what:
             case "cancel":
                 clients.cancel(world, row)
+            case "cancel in time":
+                clients.cancel(world, self.row(pick, "pending", "leased"))
             case "cancel as a stranger":
                 clients.cancel_as_stranger(world, row)
             case "cancel its batch":

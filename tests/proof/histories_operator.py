@@ -9,6 +9,7 @@ from functions.core.states import Finding
 from functions.store.action import Action
 from functions.store.held import discard, requeue
 from functions.store.uncertain import settle
+from tests.proof.histories_closing import not_accepted
 from tests.proof.histories_coverage import Event
 from tests.proof.histories_evidence import expect_proofs
 from tests.proof.histories_gateway import ALL
@@ -16,7 +17,7 @@ from tests.proof.histories_invariants import Broken
 from tests.proof.histories_model import Expected, changed, held
 from tests.proof.histories_rows import Row
 from tests.proof.histories_sending import is_unsafe
-from tests.proof.histories_time import conclude, not_accepted
+from tests.proof.histories_time import conclude
 from tests.proof.histories_world import Told, World
 
 
@@ -145,7 +146,7 @@ def _settled(world: World, row: Row, finding: Finding, command: Action) -> Effec
         case Finding.NOT_ACCEPTED:
             if world.gateways.effects(row.id):
                 world.misled.add(row.id)
-            return {row.id: not_accepted(row, now=world.now)}, conclude(world, row)
+            return {row.id: not_accepted(row, now=world.now)}, conclude(world, doubts)
         case Finding.HOLD:
             free = held(replace(row, attempt_id=None, decide_at=None), "outcome_unknown").row
             return {row.id: [changed(free)]}, {}

@@ -1,7 +1,7 @@
 """The outward half of the state machine: what may happen to a message, a sender, an attempt.
 
-A rule picks by number among what there is, so that a history shrinks well. First a status is
-picked, then a row that has it: rare statuses are met as often as others.
+A rule picks by number among what there is, so that a history shrinks well. First a kind of row is
+picked, then a row of that kind: rare ones are met as often as others.
 """
 
 from collections import Counter
@@ -12,12 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.proof import histories_leasing as leasing
 from tests.proof import histories_sending as sending
+from tests.proof.histories_connections import Connections
 from tests.proof.histories_coverage import Event
 from tests.proof.histories_gateway import BEHAVIOURS, Call
 from tests.proof.histories_leasing import Item
 from tests.proof.histories_rows import Row
 from tests.proof.histories_scenes import CHANCES, SCENES, Casting, play
-from tests.proof.histories_world import USUAL_PROVIDERS, Connections, Message, World
+from tests.proof.histories_world import USUAL_PROVIDERS, Message, World
 
 CHANNELS = st.sampled_from(sorted(USUAL_PROVIDERS))
 PICK = st.integers(0, 47)
@@ -173,7 +174,7 @@ class Outward(RuleBasedStateMachine):
                     leasing.finish(world, message, times=1)
 
     def call_of(self, pick: int) -> Call:
-        """Return a picked call: first a status of its row is picked, as for rows."""
+        """Return a picked call: first a row is picked, then a call for it."""
         rows = self.world.seen.rows
         row = picked([rows[id] for id in dict.fromkeys(one.id for one in self.world.calls)], pick)
         calls = [one for one in self.world.calls if one.id == row.id]
@@ -213,8 +214,13 @@ class Outward(RuleBasedStateMachine):
 
 
 def picked(rows: list[Row], pick: int) -> Row:
-    """Return one of ``rows``: first one of the statuses that there are, then a row that has it."""
-    present = sorted({row.status for row in rows})
-    status = present[pick % len(present)]
-    rows = [row for row in rows if row.status == status]
+    """Return one of ``rows``: first one of the kinds that there are, then a row of it."""
+    present = sorted({_kind_of(row) for row in rows})
+    kind = present[pick % len(present)]
+    rows = [row for row in rows if _kind_of(row) == kind]
     return rows[pick // len(present) % len(rows)]
+
+
+def _kind_of(row: Row) -> tuple[str, bool, bool]:
+    """Return what makes a difference: the status, whether an attempt is open, whether in doubt."""
+    return row.status, row.attempt_id is not None, row.in_doubt > 0

@@ -11,8 +11,9 @@ from functions.store.restore import mark_gap, pause_all, resume
 from tests.proof.histories_coverage import Event
 from tests.proof.histories_evidence import receipt_of, settled_by
 from tests.proof.histories_gateway import ALL, BY_NAME
-from tests.proof.histories_model import Expected, changed, evidence, rejudged, strongest
+from tests.proof.histories_model import Expected, changed
 from tests.proof.histories_operator import action
+from tests.proof.histories_proving import evidence, rejudged, strongest
 from tests.proof.histories_rows import Row
 from tests.proof.histories_world import World
 

@@ -15,13 +15,13 @@ from tests.proof.histories_evidence import tell_receipt
 from tests.proof.histories_gateway import Call
 from tests.proof.histories_leasing import Item, accept, claim, start_again
 from tests.proof.histories_model import MAX_STARTS
-from tests.proof.histories_operator import discard_rows, settle_row
-from tests.proof.histories_repair import recover
+from tests.proof.histories_operator import discard_rows, requeue_rows, settle_row
+from tests.proof.histories_repair import recover, switch_provider
 from tests.proof.histories_reports import Report, told_of
 from tests.proof.histories_rows import Row
 from tests.proof.histories_sending import begin_again, call, close_calls, deliver
-from tests.proof.histories_time import expire_rows, look, sweep_channel
-from tests.proof.histories_world import Message, World
+from tests.proof.histories_time import expire_rows, keep_answers, look, sweep_channel
+from tests.proof.histories_world import OTHER_PROVIDERS, USUAL_PROVIDERS, Message, World
 
 EXPIRES_IN = 2000.0
 
@@ -50,6 +50,9 @@ SCENES: Mapping[str, str] = {
     "uncertain after a restore": "email recover",
     "uncertain after a restore, called": "email claim begin call recover",
     "uncertain after a restore, looked up": "email claim begin accepted recover look",
+    "uncertain, settled in part": (
+        "email switch claim begin call sweep hold consent switch recover look answer"
+    ),
     "uncertain, reported too early": "sms claim begin accepted orphan4 sweep",
     "submitted": "email claim begin accepted close",
     "submitted, not closed": "email claim begin report1",
@@ -97,8 +100,13 @@ SCENES: Mapping[str, str] = {
 that nobody knows yet, `due`, `expired` and `cutoff` let time pass."""
 
 CHANCES: Mapping[str, int] = {
-    "leased": 3,
+    "leased": 4,
     "leased in doubt": 3,
+    "begun": 5,
+    "begun, key-less": 4,
+    "begun, an earlier sender late": 2,
+    "called": 3,
+    "called, key-less": 3,
     "waiting in doubt, its sender late": 2,
     "uncertain": 8,
     "uncertain, to be retried": 2,
@@ -214,7 +222,8 @@ class Actor:
             begin_again(self.world, one)
 
     def end(self) -> None:
-        for one in self.left():
+        """Close what was left open; what is still on its way in time is the machine's."""
+        for one in self.left() if self.row.status != "leased" else ():
             if one.outcome is None and self.behaviour != "not begun":
                 call(self.world, one, self.behaviour)
             close_calls(self.world, [one])
@@ -227,6 +236,13 @@ class Actor:
         cutoff = timedelta(seconds=self.world.to.numbers[self.row.channel].cutoff)
         self.pass_until((self.row.submitted_at or self.world.now) + cutoff)
         look(self.world)
+
+    def switch(self) -> None:
+        """Let the channel use its other provider, or the usual one again."""
+        channel = self.row.channel
+        usual = self.world.providers[channel] == USUAL_PROVIDERS[channel]
+        providers = OTHER_PROVIDERS if usual else USUAL_PROVIDERS
+        switch_provider(self.world, channel, providers[channel])
 
     def look(self) -> None:
         self.pass_until(self.row.decide_at)
@@ -252,6 +268,9 @@ DOINGS: Mapping[str, Callable[[Actor], object]] = {
     "suppress": lambda actor: suppress(actor.world, actor.row, category=None),
     "hold": lambda actor: settle_row(actor.world, actor.row, Finding.HOLD),
     "conclude": lambda actor: settle_row(actor.world, actor.row, Finding.NOT_ACCEPTED),
+    "answer": lambda actor: keep_answers(actor.world),
+    "switch": Actor.switch,
+    "consent": lambda actor: requeue_rows(actor.world, [actor.row], may_send_twice=True),
     "recover": lambda actor: recover(actor.world),
     "crash": lambda actor: start_again(actor.world, actor.message(), times=MAX_STARTS),
     "discard": lambda actor: discard_rows(actor.world, [actor.row]),

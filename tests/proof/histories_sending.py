@@ -33,20 +33,21 @@ def deliver(world: World, messages: Sequence[Message]) -> list[Call]:
         Opening(id=message.id, lease_number=message.lease, token=uuid4()) for message in messages
     ]
     before = world.seen.rows
-    verdicts = {id: _verdict(world, before[id], lease) for id, lease in leases.items()}
+    verdicts = {id: _verdicts(world, before[id], lease) for id, lease in leases.items()}
     expected = {
         id: [
             _after(world, before[id], verdict, one.token)
+            for verdict in either
             for one in openings
             if (one.id, one.lease_number) == (id, leases[id])
         ]
-        for id, verdict in verdicts.items()
+        for id, either in verdicts.items()
     }
     answers = _begin(world, openings, channel, expected)
     calls: list[Call] = []
-    for id, verdict in verdicts.items():
+    for id, either in verdicts.items():
+        verdict = _agreed(answers.get(id), either)
         world.visit(before[id].status, Event(f"begin: {verdict}"))
-        _agree(answers.get(id), verdict)
         if verdict == "go":
             calls.append(_call_of(world, world.seen.rows[id]))
     world.calls += calls
@@ -56,10 +57,10 @@ def deliver(world: World, messages: Sequence[Message]) -> list[Call]:
 def begin_again(world: World, call: Call) -> None:
     """Repeat a begin whose COMMIT's answer was lost: it is the same attempt, or too late for it."""
     row = world.seen.rows[call.id]
-    verdict = _verdict(world, row, call.lease, token=call.token)
+    verdicts = _verdicts(world, row, call.lease, token=call.token)
     opening = Opening(id=call.id, lease_number=call.lease, token=call.token)
     answers = _begin(world, [opening], call.channel, {})
-    _agree(answers.get(call.id), verdict)
+    _agreed(answers.get(call.id), verdicts)
     world.visit(row.status, Event.BEGIN_MINE)
 
 
@@ -85,9 +86,13 @@ def _begin(
     )
 
 
-def _agree(answer: Begun | None, verdict: str) -> None:
-    if answer is None or (answer.verdict, answer.send) != (verdict, verdict in ("go", "mine")):
-        raise Broken("fenced", f"begin says {answer}, not {verdict}")
+def _agreed(answer: Begun | None, verdicts: Sequence[str]) -> str:
+    """Return what the product says, if it is one of ``verdicts``."""
+    if answer is None or answer.verdict not in verdicts:
+        raise Broken("fenced", f"begin says {answer}, not {verdicts}")
+    if answer.send is not (answer.verdict in ("go", "mine")):
+        raise Broken("fenced", f"begin says {answer.verdict}, and send: {answer.send}")
+    return answer.verdict
 
 
 def _after(world: World, row: Row, verdict: str, token: UUID) -> Expected:
@@ -115,8 +120,10 @@ def _call_of(world: World, row: Row) -> Call:
     )
 
 
-def _verdict(world: World, row: Row, lease: int, *, token: UUID | None = None) -> str:
-    return opening_verdict(
+def _verdicts(world: World, row: Row, lease: int, *, token: UUID | None = None) -> list[str]:
+    """Return what an opening may come to. There is one answer, but for a doubt that policy or a
+    person has excused once: when its key's window is over, it may as well be held again."""
+    verdict = opening_verdict(
         row,
         lease=lease,
         token=token,
@@ -124,6 +131,17 @@ def _verdict(world: World, row: Row, lease: int, *, token: UUID | None = None) -
         suppressed=is_suppressed(world, row),
         paused=row.channel in world.paused,
         unsafe=is_unsafe(world, row, excused=world.excused),
+    )
+    again = row.in_doubt > 0 and _is_window_over(world, row)
+    return ["go", "held"] if verdict == "go" and again else [verdict]
+
+
+def _is_window_over(world: World, row: Row) -> bool:
+    """Whether the provider may have forgotten the row's key."""
+    window = world.declaration(row.channel).key_window_seconds
+    first = row.key_first_used_at
+    return (
+        window is not None and first is not None and first + timedelta(seconds=window) <= world.now
     )
 
 
@@ -143,14 +161,12 @@ def is_unsafe(world: World, row: Row, *, excused: Collection[UUID]) -> bool:
     """Whether another attempt might send twice: one is in doubt, not ``excused``, and the
     provider's own key does not make it harmless."""
     declaration = world.declaration(row.channel)
-    window = declaration.key_window_seconds
     for attempt in world.seen.doubts(row.id):
         if attempt.id in excused:
             continue
         if not declaration.keyed or attempt.provider != declaration.name:
             return True
-        first = row.key_first_used_at
-        if window is not None and first and first + timedelta(seconds=window) <= world.now:
+        if _is_window_over(world, row):
             return True
     return False
 
@@ -170,7 +186,7 @@ def call(world: World, one: Call, behaviour: str) -> None:
 def close_calls(world: World, calls: Sequence[Call]) -> None:
     """Close attempts of one channel and provider together, each by what its sender knows."""
     first = calls[0]
-    words = {one.id: _word(one) for one in calls}
+    words = {one.id: _word(world, one) for one in calls}
     rows = {one.id: world.seen.rows[one.id] for one in calls}
     attempts = {one.id: world.seen.attempt(one.id, one.token) for one in calls}
     numbers = world.to.numbers[first.channel]
@@ -218,13 +234,16 @@ def _close(world: World, calls: Sequence[Call], declaration: Declaration) -> Non
     close(world.to.service, closings, channel=channel, declaration=declaration, now=world.now)
 
 
-def _word(one: Call) -> Word:
+def _word(world: World, one: Call) -> Word:
+    doubts = world.seen.doubts(one.id)
     return Word(
         token=one.token,
         outcome=one.outcome or "not begun",
         keyed=one.declaration.keyed,
         receipts=one.declaration.receipts,
         again_seconds=AGAIN_SECONDS,
+        vouched=world.has_vouched(one.id, one.token),
+        alone=all(other.provider == one.declaration.name for other in doubts),
     )
 
 

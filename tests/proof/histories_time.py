@@ -1,6 +1,6 @@
 """Events of random histories that time brings: sweep, expiry, reconcile and its look-ups."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -8,11 +8,12 @@ from functions.core.evidence import Rank
 from functions.store.check import Checked, Inquiry, check, record_never_accepted
 from functions.store.receipt import match_orphans
 from functions.store.sweep import expire, sweep
+from tests.proof.histories_closing import not_accepted
 from tests.proof.histories_coverage import Event
 from tests.proof.histories_evidence import expect_proofs, tell_receipt
 from tests.proof.histories_gateway import ALL, BY_NAME
-from tests.proof.histories_model import Expected, changed, ended, reconciled, stopped, swept
-from tests.proof.histories_rows import Row
+from tests.proof.histories_model import Expected, ended, reconciled, swept
+from tests.proof.histories_rows import Attempt, Row
 from tests.proof.histories_world import ORPHANS_WAIT, Told, World
 
 HORIZON_SECONDS = 60.0
@@ -23,6 +24,9 @@ def sweep_channel(world: World, channel: str) -> None:
     """Take back the leases whose time has passed; no other row is touched."""
     over = [row for row in world.rows() if row.channel == channel and _is_over(row, world.now)]
     opened = {row.id: _open_attempt(world, row) for row in over}
+    vouched = {
+        row.id for row in over if (token := opened[row.id]) and world.has_vouched(row.id, token)
+    }
     world.happen(
         f"sweep {channel}",
         lambda: sweep(
@@ -35,13 +39,18 @@ def sweep_channel(world: World, channel: str) -> None:
             row.id: swept(
                 row,
                 opened=opened[row.id] is not None,
+                vouched=row.id in vouched,
                 keyed=_is_keyed(row),
                 now=world.now,
                 numbers=world.to.numbers[channel],
             )
             for row in over
         },
-        ledger={token: "unknown" for token in opened.values() if token is not None},
+        ledger={
+            token: "accepted" if id in vouched else "unknown"
+            for id, token in opened.items()
+            if token is not None
+        },
         promise="sweep_is_conditional",
     )
     for row in over:
@@ -186,33 +195,26 @@ def keep_answers(world: World) -> None:
 
 
 def _never_accepted(world: World, row: Row) -> None:
-    """The provider says that it never accepted it: due again, if that was what it waited for."""
+    """The provider says that it never accepted it: due again, if that was what it waited for. It
+    speaks for its own attempts."""
+    doubts = world.seen.doubts(row.id)
+    own = [one for one in doubts if one.provider == row.provider]
+    left = len(doubts) - len(own)
     over = row.status == "uncertain" and (row.decide_at is None or row.decide_at <= world.now)
     world.happen(
         "never accepted, says the provider",
         lambda: record_never_accepted(world.to.service, [row.id], now=world.now),
-        {row.id: not_accepted(row, now=world.now)} if over else {},
-        ledger=conclude(world, row) if over else {},
+        {row.id: not_accepted(row, now=world.now, left=left)} if over else {},
+        ledger=conclude(world, own) if over else {},
         promise="no_blind_resend",
     )
 
 
-def conclude(world: World, row: Row) -> dict[UUID, str | None]:
-    """Know of the row's attempts in doubt that none was accepted, until proof says otherwise."""
-    doubts = {one.id for one in world.seen.doubts(row.id)}
-    world.concluded |= doubts
-    return dict.fromkeys(doubts, "transient")
-
-
-def not_accepted(row: Row, *, now: datetime) -> list[Expected]:
-    """Return the row once it is known that nothing of it was accepted: due again, while budget
-    and time last."""
-    free = replace(row, attempt_id=None, decide_at=None, in_doubt=0)
-    if row.status == "dead" and row.reason != "outcome_unknown":
-        return [changed(free)]  # held for another reason, which stays
-    if row.attempts_spent >= row.max_attempts:
-        return [changed(free, status="dead", reason="budget_spent")]
-    return stopped(free, now=now, delay=(0.0, 0.0), doubtful=False)
+def conclude(world: World, doubts: Sequence[Attempt]) -> dict[UUID, str | None]:
+    """Know of attempts in doubt that none was accepted, until proof says otherwise."""
+    tokens = {one.id for one in doubts}
+    world.concluded |= tokens
+    return dict.fromkeys(tokens, "transient")
 
 
 def step_clock(world: World, seconds: float) -> None:

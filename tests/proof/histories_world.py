@@ -6,23 +6,20 @@ number that is handed to the product; nothing here waits.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import TypeVar
 from uuid import UUID
 
-import psycopg
-
 from functions.core.declaration import Declaration
-from functions.store.channel import ChannelRow, read_channels
-from functions.store.connection import Database
 from tests.fakes import FIRST_ORGANIZATION, SECOND_ORGANIZATION, hash_of
+from tests.proof.histories_connections import Connections
 from tests.proof.histories_coverage import Event
 from tests.proof.histories_gateway import BY_NAME, Call, Gateways
 from tests.proof.histories_invariants import Broken, check_everything
-from tests.proof.histories_model import Evidence, Expected, Numbers, same
+from tests.proof.histories_model import Expected, same
+from tests.proof.histories_proving import Evidence
 from tests.proof.histories_rows import Attempt, Row, Snapshot, read_snapshot
 
 T = TypeVar("T")
@@ -84,46 +81,6 @@ class Message:
     lease: int
     channel: str
     received: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connections:
-    """What outlives a history: one connection per role, and the numbers of the channels."""
-
-    service: Database
-    operator: Database
-    owner: psycopg.Connection
-    channels: Mapping[str, ChannelRow]
-    numbers: Mapping[str, Numbers]
-    histories: Iterator[int] = field(default_factory=count)
-
-
-def numbers_of(owner: psycopg.Connection, channels: Mapping[str, ChannelRow]) -> dict[str, Numbers]:
-    """Return what the channels declare, as the model reads it."""
-    policies = dict(owner.execute("SELECT name, unknown_policy FROM channels").fetchall())
-    return {
-        name: Numbers(
-            lease=channel.lease_seconds,
-            base=channel.backoff_base_seconds,
-            cap=channel.backoff_cap_seconds,
-            waiting_limit=channel.waiting_limit_seconds,
-            cutoff=channel.cutoff_seconds,
-            grace=channel.grace_seconds,
-            policy=policies[name],
-        )
-        for name, channel in channels.items()
-    }
-
-
-def connections(service: Database, operator: Database, owner: psycopg.Connection) -> Connections:
-    channels = read_channels(service)
-    return Connections(
-        service=service,
-        operator=operator,
-        owner=owner,
-        channels=channels,
-        numbers=numbers_of(owner, channels),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +194,14 @@ class World:
         if by_reference is None or told.key is not None:
             return told
         return told.matched(by_reference.notification_id, by_reference.id)
+
+    def has_vouched(self, id: UUID, token: UUID) -> bool:
+        """Whether a report has told that this attempt was accepted."""
+        hashes = (None, self.seen.rows[id].recipient_hash)
+        return any(
+            told.attempt == token and told.rank > 0 and told.recipient_hash in hashes
+            for told in self.told.values()
+        )
 
     def visit(self, status: str, event: Event) -> None:
         self.visits[status, event] += 1
