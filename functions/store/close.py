@@ -117,7 +117,7 @@ CLOSE = """
                     THEN CASE WHEN j.rank = 3 THEN 'delivered'
                               WHEN %(receipts)s THEN 'submitted' ELSE 'unconfirmed' END
                     WHEN NOT (j.mine AND j.undecided) THEN NULL
-                    WHEN j.outcome = 'refused'
+                    WHEN j.outcome = 'refused' AND j.own
                     THEN CASE WHEN j.doubtful THEN 'unconfirmed' ELSE 'suppressed' END
                     WHEN j.uncertain THEN 'uncertain'
                     WHEN j.outcome = 'rejected' AND j.own OR j.spent THEN 'dead'
@@ -129,7 +129,7 @@ CLOSE = """
                CASE WHEN j.better AND j.rank < 3 AND NOT %(receipts)s
                     THEN 'provider_gives_no_receipts'
                     WHEN j.better OR NOT (j.mine AND j.undecided) OR j.uncertain THEN NULL
-                    WHEN j.outcome = 'refused' THEN 'refused'
+                    WHEN j.outcome = 'refused' AND j.own THEN 'refused'
                     WHEN j.outcome = 'rejected' AND j.own
                     THEN CASE WHEN j.doubtful AND (NOT %(keyed)s OR EXISTS (
                                    SELECT FROM attempts other
@@ -172,7 +172,7 @@ CLOSE = """
                                  ELSE n.attempt_id END,
                lease_until = CASE WHEN v.mine OR n.attempt_id IS NULL AND v.better
                                   THEN NULL ELSE n.lease_until END,
-               attempts_spent = n.attempts_spent - (v.mine AND NOT v.spend)::int,
+               attempts_spent = n.attempts_spent - (v.own AND NOT v.spend)::int,
                starts = CASE WHEN v.mine THEN 0 ELSE n.starts END,
                waiting_since = CASE WHEN v.mine THEN v.waiting_since ELSE n.waiting_since END,
                ready = CASE WHEN v.status = 'pending' THEN v.due_at <= v.at ELSE n.ready END,
