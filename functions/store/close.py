@@ -102,7 +102,7 @@ CLOSE = """
                AND o.outcome = 'unknown' AND NOT %(keyed)s AS uncertain,
                t.at + CASE WHEN n.attempt_id = o.token THEN coalesce(o.again_seconds, 0) ELSE 0 END
                * interval '1 second' AS due_at,
-               CASE WHEN o.outcome IN ('throttled', 'blocked')
+               CASE WHEN o.outcome IN ('throttled', 'blocked') AND n.attempt_id = o.token
                     THEN coalesce(n.waiting_since, t.at) END AS waiting_since,
                n.expires_at
           FROM outcome o
@@ -174,7 +174,8 @@ CLOSE = """
                                   THEN NULL ELSE n.lease_until END,
                attempts_spent = n.attempts_spent - (v.own AND NOT v.spend)::int,
                starts = CASE WHEN v.mine THEN 0 ELSE n.starts END,
-               waiting_since = CASE WHEN v.mine THEN v.waiting_since ELSE n.waiting_since END,
+               waiting_since = CASE WHEN v.own THEN v.waiting_since
+                                    WHEN v.mine THEN NULL ELSE n.waiting_since END,
                ready = CASE WHEN v.status = 'pending' THEN v.due_at <= v.at ELSE n.ready END,
                available_at = CASE WHEN v.status = 'pending' THEN v.due_at
                                    ELSE n.available_at END,
