@@ -78,8 +78,8 @@ def recover(
     if since > datetime.now(UTC):
         raise typer.BadParameter("It lies in the future.", param_hint="--since")
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
-    typer.echo(PLAN.format(since=written(since)), err=True)
     with operating(target, as_json=as_json) as console:
+        typer.echo(PLAN.format(since=written(since)), err=True)
         confirm("Go on?", yes=yes)
         recovery = Recovery(
             console=console,

@@ -98,7 +98,7 @@ def test_a_key_is_revoked(operator: Operator, fate: str, status: int) -> None:
 
 # recover
 
-SINCE = "2030-01-01T00:00:00Z"
+SINCE = "2020-01-01T00:00:00Z"
 
 
 def recovering(operator: Operator, *pages: Any) -> None:

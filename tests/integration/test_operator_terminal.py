@@ -147,7 +147,7 @@ def test_recover_that_is_interrupted_says_how_to_go_on(operator: Operator) -> No
             "functions.cli.main",
             "recover",
             "--since",
-            "2030-01-01T00:00:00Z",
+            "2020-01-01T00:00:00Z",
             "--yes",
             "--state-dir",
             str(operator.state_dir),

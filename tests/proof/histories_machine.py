@@ -5,6 +5,7 @@ comes to rest.
 """
 
 from collections import Counter
+from datetime import timedelta
 
 from hypothesis import note
 from hypothesis import strategies as st
@@ -39,6 +40,7 @@ CLIENT_STEPS = [
     "lift",
 ]
 OPERATOR_STEPS = ["discard", "requeue", "requeue", "requeue twice", *Finding]
+AIMS = st.sampled_from(["any", "held", "all"])
 REPAIRS = ["replay", "replay", "replay", "recover", "pause", "pause", "switch"]
 REPORTS = st.builds(
     Report,
@@ -96,12 +98,13 @@ class Histories(Outward):
             passing.step_clock(self.world, seconds - (how_long == "almost due") / 2)
 
     @precondition(lambda self: any(row.lease_until for row in self.world.rows()))
-    @rule(pick=PICK, late=st.booleans())
-    def sweep(self, pick: int, late: bool) -> None:
-        """Sweep a channel that has leases; ``late``: once one of them is over."""
+    @rule(pick=PICK, when=st.sampled_from(["now", "over", "almost over"]))
+    def sweep(self, pick: int, when: str) -> None:
+        """Sweep a channel that has leases; now, or once one of them is over, or almost."""
         row = picked([row for row in self.world.rows() if row.lease_until], pick)
-        if late and row.lease_until and row.lease_until > self.world.now:
-            self.world.now = row.lease_until
+        if when != "now" and row.lease_until is not None:
+            almost = timedelta(seconds=0.5 if when == "almost over" else 0)
+            self.world.now = max(self.world.now, row.lease_until - almost)
         passing.sweep_channel(self.world, row.channel)
 
     @precondition(lambda self: any(row.expires_at for row in self.world.rows()))
@@ -157,17 +160,18 @@ class Histories(Outward):
             case _:
                 clients.suppress(world, row, category=category, lift=what == "lift")
 
-    @rule(pick=PICK, what=st.sampled_from(OPERATOR_STEPS), all_of_them=st.booleans())
-    def operate(self, pick: int, what: str, all_of_them: bool) -> None:
-        world, row = self.world, self.row(pick)
+    @rule(pick=PICK, what=st.sampled_from(OPERATOR_STEPS), aim=AIMS)
+    def operate(self, pick: int, what: str, aim: str) -> None:
+        """An operator steps in, mostly where somebody has to."""
+        world = self.world
+        row = self.row(pick) if aim == "any" else self.row(pick, "uncertain", "dead")
         match what:
             case "discard":
                 operator.discard_rows(world, [row])
             case "requeue" | "requeue twice":
-                rows = world.rows() if all_of_them else [row]
+                rows = world.rows() if aim == "all" else [row]
                 operator.requeue_rows(world, rows, may_send_twice=what == "requeue twice")
             case finding:
-                row = self.row(pick, "uncertain", "dead") if all_of_them else row
                 operator.settle_row(world, row, Finding(finding))
 
     @rule(pick=PICK, what=st.sampled_from(REPAIRS), rank=st.integers(0, 4), channel=CHANNELS)

@@ -94,6 +94,7 @@ SCENES: Mapping[str, str] = {
     "dead, not closed": "email claim begin crash",
     "dead, not closed, key-less": "push claim begin call crash",
     "dead, swept": "email claim begin crash sweep",
+    "dead, swept, key-less": "push claim begin crash sweep",
     "discarded": "push claim begin rejected close discard",
 }
 """A word is an event; `call` lets the provider answer as drawn, `orphan` reports by a reference
@@ -104,31 +105,32 @@ CHANCES: Mapping[str, int] = {
     "leased in doubt": 3,
     "begun": 5,
     "begun, key-less": 4,
-    "begun, an earlier sender late": 2,
+    "leased, an earlier sender late": 4,
+    "begun, an earlier sender late": 3,
     "called": 3,
     "called, key-less": 3,
     "waiting in doubt, its sender late": 2,
     "uncertain": 8,
     "uncertain, to be retried": 2,
-    "uncertain, its sender late": 4,
+    "uncertain, its sender late": 7,
     "uncertain, an earlier sender late": 4,
     "uncertain after a restore, called": 4,
-    "submitted, not closed": 6,
-    "delivered, not closed": 6,
+    "submitted, not closed": 7,
+    "delivered, not closed": 10,
     "delivered, its sender late": 4,
-    "failed, not closed": 6,
+    "failed, not closed": 10,
     "failed for good, its sender late": 4,
-    "unconfirmed, not closed": 6,
+    "unconfirmed, not closed": 8,
     "unconfirmed in doubt, its sender late": 3,
     "suppressed": 2,
     "suppressed before it was sent": 2,
     "cancelled, its sender late": 2,
-    "expired": 6,
+    "expired": 9,
     "expired after an attempt": 2,
     "expired, its sender late": 4,
     "dead in doubt, its sender late": 3,
-    "dead, not closed": 3,
-    "dead, not closed, key-less": 3,
+    "dead, not closed": 6,
+    "dead, not closed, key-less": 6,
 }
 """Where the provider's answer makes the difference, ten times as many pairs hang on a scene; and
 few ways lead to some statuses, or soon away from them."""
@@ -223,7 +225,9 @@ class Actor:
 
     def end(self) -> None:
         """Close what was left open; what is still on its way in time is the machine's."""
-        for one in self.left() if self.row.status != "leased" else ():
+        for one in self.left():
+            if (self.row.status, self.row.attempt_id) == ("leased", one.token):
+                continue
             if one.outcome is None and self.behaviour != "not begun":
                 call(self.world, one, self.behaviour)
             close_calls(self.world, [one])
