@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from functions.cli.choosing import Chosen, chosen, organization_id_of
-from functions.cli.fates import carry_out, end_by, show_fates
+from functions.cli.fates import AT_REST, SCHEDULED, carry_out, end_by, show_fates
 from functions.cli.listing import say, short_time, show_table, write_json
 from functions.cli.operating import (
     FOUND,
@@ -22,6 +22,7 @@ from functions.cli.operating import (
     Yes,
     listed,
     operating,
+    options_of,
     target_of,
 )
 from functions.cli.stack import StateDir
@@ -86,14 +87,14 @@ def list_held(
     if as_json:
         write_json(held)
     elif held["data"]:
-        _show(held)
+        _show(held, options=options_of(target))
     else:
         say("Nothing is held.")
     if held["data"]:
         raise typer.Exit(FOUND)
 
 
-def _show(held: dict[str, Any]) -> None:
+def _show(held: dict[str, Any], *, options: str) -> None:
     columns = (
         "ID", "CHANNEL", "REASON", "ATTEMPTS", "IN DOUBT", "LAST ANSWER", "HELD SINCE", "TENANT",
     )  # fmt: skip
@@ -118,7 +119,7 @@ def _show(held: dict[str, Any]) -> None:
     say(", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common()) + ".")
     if held["next"]:
         say(f"There are more; go on with --after {held['next']}.")
-    say("`sendoff explain <id>` tells the whole story of one.")
+    say(f"`sendoff explain <id>{options}` tells the whole story of one.")
 
 
 @app.command()
@@ -145,7 +146,7 @@ def requeue(
 
     Name ids, or choose by options; then it is shown how many they are, and confirmed.
 
-    Exit status 1: some still wait for a person.
+    Exit status 1: some still wait for a person; 3: none does, and some could not be requeued.
     """
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     choice = Chosen.read(
@@ -163,7 +164,7 @@ def requeue(
             console, "dead.requeue", named, what="Decided", may_send_twice=may_send_twice
         )
     show_fates(done, as_json=as_json)
-    end_by(done)
+    end_by(done, reached=SCHEDULED)
 
 
 @app.command()
@@ -184,6 +185,8 @@ def discard(
     """Let what is held rest as it is: it counts as ended, and only evidence can still change it.
 
     Name ids, or choose by options; then it is shown how many they are, and confirmed.
+
+    Exit status 3: some are not held.
     """
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     choice = Chosen.read(
@@ -193,4 +196,4 @@ def discard(
         named = chosen(console, choice, verb="Discard", caution="", yes=yes)
         done = carry_out(console, "dead.discard", named, what="Decided", note=note)
     show_fates(done, as_json=as_json)
-    end_by(done)
+    end_by(done, reached=AT_REST)

@@ -14,6 +14,9 @@ from functions.cli.operating import FOUND, PAGE, REFUSED, advancing, in_pages
 LEFT = frozenset({"needs_consent", "attempt_open", "unreadable", "other_channel"})
 """With these fates it still waits for a person."""
 
+SCHEDULED = frozenset({"requeued", "already_scheduled", "awaiting_evidence"})
+AT_REST = frozenset({"discarded", "already_discarded"})
+
 SHOWN_ONE_BY_ONE = 20
 
 MEANINGS: Mapping[str, str] = {
@@ -89,10 +92,10 @@ def _show_each(fates: Sequence[Mapping[str, str]]) -> None:
     show_table(("ID", "FATE", "MEANING"), rows)
 
 
-def end_by(done: Mapping[str, Any]) -> None:
-    """End with the status that the fates call for."""
+def end_by(done: Mapping[str, Any], *, reached: frozenset[str]) -> None:
+    """End with the status that the fates call for; with those of ``reached`` all is as asked."""
     fates = {one["fate"] for one in done["fates"]}
     if fates & LEFT:
         raise typer.Exit(FOUND)
-    if "not_found" in fates:
+    if fates - reached:
         raise typer.Exit(REFUSED)

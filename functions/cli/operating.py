@@ -133,8 +133,8 @@ def written(time: datetime) -> str:
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def is_note(text: str | None) -> str | None:
-    """Read a note: what the console would not keep is a matter of usage."""
+def is_line(text: str | None) -> str | None:
+    """Read a name or a note: what the console would not keep is a matter of usage."""
     if text is not None and not (
         text.strip() == text and text.isprintable() and 0 < len(text) <= 256
     ):
@@ -147,5 +147,5 @@ Since = Annotated[
     typer.Option("--since", parser=moment, metavar="TIME", help="RFC 3339, with its offset."),
 ]
 Note = Annotated[
-    str | None, typer.Option("--note", callback=is_note, help="Why, for those who read it later.")
+    str | None, typer.Option("--note", callback=is_line, help="Why, for those who read it later.")
 ]

@@ -14,6 +14,7 @@ from functions.cli.operating import (
     Prefix,
     Profile,
     Region,
+    is_line,
     listed,
     operating,
     target_of,
@@ -29,11 +30,12 @@ keys_app = typer.Typer(no_args_is_help=True, help="API keys of a tenant.")
 Organization = Annotated[
     str, typer.Option("--organization", help="The tenant, by id or name.", show_default=False)
 ]
+NewName = Annotated[str, typer.Argument(callback=is_line, help="Its name.", show_default=False)]
 
 
 @tenant_app.command("create")
 def create_tenant(
-    name: Annotated[str, typer.Argument(help="Its name.", show_default=False)],
+    name: NewName,
     as_json: AsJson = False,
     profile: Profile = None,
     region: Region = None,

@@ -73,14 +73,14 @@ def list_uncertain(
     if as_json:
         write_json(found)
     elif found["data"]:
-        _show(found)
+        _show(found, options=options_of(target))
     else:
         say("Nothing is uncertain.")
     if found["data"]:
         raise typer.Exit(FOUND)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: dict[str, Any], *, options: str) -> None:
     columns = (
         "ID", "CHANNEL", "PROVIDER", "IN DOUBT", "SINCE", "DECIDED AT", "POLICY", "TENANT",
     )  # fmt: skip
@@ -103,7 +103,7 @@ def _show(found: dict[str, Any]) -> None:
     say("")
     if found["next"]:
         say(f"There are more; go on with --after {found['next']}.")
-    say("`sendoff uncertain settle <id> --as …` decides one by what you found out.")
+    say(f"`sendoff uncertain settle <id> --as …{options}` decides one by what you found out.")
 
 
 @app.command()

@@ -126,19 +126,19 @@ def _of_uncertain(dossier: Dossier, now: datetime, *, is_keyed: bool) -> str:
         and now < row.next_check_at < row.decide_at
     ):
         looked_at = f" It is looked at again at {moment(row.next_check_at)}."
-    return f"A report of the provider settles it at once.{looked_at} Without any {when}, {then}."
+    return f"A report of the provider settles it at once. Without one {when}, {then}.{looked_at}"
 
 
 def _of_submitted(dossier: Dossier, now: datetime) -> str:
     row = dossier.history.notification
     words = "A report of the provider moves it at once."
+    if row.submitted_at is not None:
+        cutoff_at = row.submitted_at + timedelta(seconds=dossier.channel.cutoff_seconds)
+        when = f"by {moment(cutoff_at)}" if cutoff_at > now else "by now"
+        words += f" Without one {when} it ends as unconfirmed."
     if row.next_check_at is not None and row.next_check_at > now:
         words += f" It is looked at again at {moment(row.next_check_at)}."
-    if row.submitted_at is None:
-        return words
-    cutoff_at = row.submitted_at + timedelta(seconds=dossier.channel.cutoff_seconds)
-    when = f"by {moment(cutoff_at)}" if cutoff_at > now else "by now"
-    return f"{words} Without any {when}, it ends as unconfirmed."
+    return words
 
 
 def _of_held(dossier: Dossier, now: datetime) -> str:

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from functions.core import api_key
-from functions.store.action import Action, Fate, record_action
+from functions.store.action import Action, Fate, record_action, result_of
 from functions.store.connection import Database
 
 
@@ -230,6 +230,9 @@ def revoke_api_key(
     """
 
     def work(connection: psycopg.Connection) -> Fate:
+        done = None if action is None else result_of(connection, action)
+        if done is not None:
+            return Fate(id=key_id, fate=done["fate"])
         parameters = {"key_id": key_id, "now": now}
         ((fate,),) = connection.execute(REVOKE_API_KEY, parameters).fetchall()
         if action is not None:

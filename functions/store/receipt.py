@@ -11,6 +11,7 @@ from functions.core.declaration import Declaration, names_reporting_as
 from functions.core.evidence import Receipt, named_by
 from functions.store.connection import Database
 from functions.store.evidence import Applied, Stored, apply
+from functions.store.lock import lock_notifications
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,29 +96,32 @@ STORE = """
     RETURNING id, notification_id
 """
 
+FIND_ORPHANS = """
+    SELECT r.id, a.notification_id, a.id AS attempt_id, n.organization_id
+      FROM (SELECT id, provider, reference
+              FROM receipts
+             WHERE notification_id IS NULL AND reference IS NOT NULL
+               AND received_at > coalesce(%(now)s, clock_timestamp()) - interval '8 days'
+             ORDER BY id DESC
+             LIMIT %(looked_at)s) r
+     CROSS JOIN LATERAL (
+           SELECT notification_id, id
+             FROM attempts
+            WHERE provider = ANY(%(names)s) AND reference = r.reference
+              AND (%(doors)s::text[])[array_position(%(names)s, provider)] = r.provider
+            ORDER BY started_at LIMIT 1) a
+      JOIN notifications n ON n.id = a.notification_id
+     LIMIT %(limit)s
+"""
+
 MATCH_ORPHANS = """
-    WITH matched AS (
-        SELECT r.id, a.notification_id, a.id AS attempt_id, n.organization_id
-          FROM (SELECT id, provider, reference
-                  FROM receipts
-                 WHERE notification_id IS NULL AND reference IS NOT NULL
-                   AND received_at > coalesce(%(now)s, clock_timestamp()) - interval '8 days'
-                 ORDER BY id DESC
-                 LIMIT %(looked_at)s) r
-         CROSS JOIN LATERAL (
-               SELECT notification_id, id
-                 FROM attempts
-                WHERE provider = ANY(%(names)s) AND reference = r.reference
-                  AND (%(doors)s::text[])[array_position(%(names)s, provider)] = r.provider
-                ORDER BY started_at LIMIT 1) a
-          JOIN notifications n ON n.id = a.notification_id
-         LIMIT %(limit)s
-    )
     UPDATE receipts r
        SET notification_id = m.notification_id, attempt_id = m.attempt_id,
            organization_id = m.organization_id
-      FROM matched m
-     WHERE r.id = m.id AND r.notification_id IS NULL
+      FROM unnest(%(receipts)b::uuid[], %(ids)b::uuid[], %(attempts)b::uuid[],
+                  %(organizations)b::uuid[])
+           AS m (id, notification_id, attempt_id, organization_id)
+     WHERE r.id = ANY(%(receipts)b::uuid[]) AND r.id = m.id AND r.notification_id IS NULL
     RETURNING r.id, r.notification_id
 """
 MATCHED_AT_ONCE = 500
@@ -200,8 +204,17 @@ def match_orphans(
     }
 
     def match(connection: psycopg.Connection) -> Recorded:
+        found = connection.execute(FIND_ORPHANS, parameters).fetchall()
+        if not found:
+            return Recorded(stored=0, orphaned=0, applied=0, after_zero_submissions=0)
+        receipts, ids, attempts, organizations = map(list, zip(*found, strict=True))
+        # Notifications before their receipts, in the order of everybody else.
+        lock_notifications(connection, ids)
+        values = {
+            "receipts": receipts, "ids": ids, "attempts": attempts, "organizations": organizations,
+        }  # fmt: skip
         with connection.cursor(row_factory=class_row(Stored)) as cursor:
-            matched = cursor.execute(MATCH_ORPHANS, parameters).fetchall()
+            matched = cursor.execute(MATCH_ORPHANS, values).fetchall()
         return _recorded(matched, apply(connection, matched, now=now))
 
     return database.run(match)

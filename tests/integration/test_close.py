@@ -204,6 +204,18 @@ def test_a_late_known_outcome_settles_an_uncertain_row(
     assert row_of(owner, opening.token, "attempts").outcome == late.name
 
 
+def test_of_two_acceptances_the_earlier_one_counts_as_the_submission(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    (id,) = add_notifications(owner)
+    first, start = begun(database), now_of(owner)
+    assert close_one(database, first, Unknown(), again_seconds=0, now=start) == "pending"
+    second = begun(database)
+    close_one(database, first, Accepted(reference="m-1"), now=start + timedelta(seconds=3))
+    close_one(database, second, Accepted(reference="m-2"), now=start + timedelta(seconds=9))
+    assert row_of(owner, id).submitted_at == start
+
+
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize(
     "outcome",

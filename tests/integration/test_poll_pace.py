@@ -223,6 +223,18 @@ def test_each_provider_has_a_pace_of_its_own(owner: psycopg.Connection, database
         assert questions.busiest_second(provider) <= RATE
 
 
+def test_a_provider_that_the_channel_has_left_is_not_asked(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    """Its address may be the next provider's by now."""
+    now = now_of(owner)
+    (id,) = add_due(owner, 1, now)
+    owner.execute("UPDATE channels SET provider = 'http_keyless' WHERE name = 'email'")
+    (page,) = look(database, now)
+    assert (page.looked_at, page.inquiries) == (1, [])
+    assert row_of(owner, id).polls == 0
+
+
 def test_no_notification_is_asked_about_more_than_twelve_times(
     owner: psycopg.Connection, database: Database
 ) -> None:

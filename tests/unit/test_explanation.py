@@ -67,7 +67,7 @@ def test_a_whole_story_is_told_with_what_comes_next() -> None:
     }
     assert told["next"]["action"] == "check"
     assert told["next"]["at"] == "2030-01-01T00:05:00Z"
-    assert "Without any by 2030-01-01T01:00:04Z" in told["next"]["sentence"]
+    assert "Without one by 2030-01-01T01:00:04Z" in told["next"]["sentence"]
     (attempt,) = told["attempts"]
     assert (attempt["number"], attempt["reference"], attempt["started_at"]) == (
         1,
