@@ -10,10 +10,12 @@ import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg import sql
+from xdist.scheduler import LoadScopeScheduling
 
 from functions.core.login import Login
 from functions.migrate.migrate import migrate
@@ -23,21 +25,21 @@ from infra.local.postgres import HOST, SUPERUSER, Postgres
 _numbers = count(1)
 
 TESTS = Path(__file__).parent
-TOGETHER = {"journey": "stack", "infra": "synthesis"}
-"""Folders whose tests share what their fixtures make, and the name of it."""
+TOGETHER = frozenset({"journey", "infra"})
+"""Folders whose tests share what a fixture of the session makes: a stack, a synthesis."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares a fixture of the session, and begin with the longest."""
-    for item in items:
-        if shared := TOGETHER.get(_folder_of(item)):
-            item.add_marker(pytest.mark.xdist_group(shared))
-    items.sort(key=lambda item: _folder_of(item) != "journey")
+class Scheduling(LoadScopeScheduling):
+    """Gives each test to whoever is free, but those of such a folder to one process; the largest
+    group first."""
+
+    def _split_scope(self, nodeid: str) -> str:  # what xdist has subclasses override
+        folder = nodeid.removeprefix("tests/").partition("/")[0]
+        return folder if folder in TOGETHER else nodeid
 
 
-def _folder_of(item: pytest.Item) -> str:
-    return item.path.relative_to(TESTS).parts[0]
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)
 
 
 # Durability off: these servers are thrown away. What is tested is locking and visibility.
