@@ -1,6 +1,9 @@
 """One channel: its queue, the dead-letter queue behind it, and the sender that empties it."""
 
-from aws_cdk import Duration
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aws_cdk import Acknowledgment, Aws, Duration, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -9,6 +12,7 @@ from constructs import Construct
 from functions.core.states import Channel
 from infra.config import FunctionNumbers
 from infra.function import Blueprint, Definition, ServiceFunction
+from infra.surroundings import Secrets
 
 RECEIVE_ACTIONS = (
     "sqs:ReceiveMessage",
@@ -47,6 +51,70 @@ class ChannelQueue(Construct):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """What a sender tells others, and where it may not go."""
+
+    public_url: str
+    own_networks: str
+    local_webhook_origin: str
+
+
+_SECRETS: Mapping[Channel, Callable[[Secrets], tuple[str, ...]]] = {
+    Channel.EMAIL: lambda secrets: (secrets.hash,),
+    Channel.SMS: lambda _: (),
+    Channel.PUSH: lambda secrets: (secrets.push,),
+    Channel.WEBHOOK: lambda secrets: (secrets.webhook,),
+}
+"""What the sender of a channel reads besides the gateway's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """A service of AWS that a channel may send by, and the kinds of resources it sends as."""
+
+    service: str
+    actions: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+    def statement(self) -> iam.PolicyStatement:
+        here = f"{Aws.REGION}:{Aws.ACCOUNT_ID}"
+        return iam.PolicyStatement(
+            actions=list(self.actions),
+            resources=[
+                f"arn:{Aws.PARTITION}:{self.service}:{here}:{kind}/*" for kind in self.kinds
+            ],
+        )
+
+    def acknowledgments(self) -> list[Acknowledgment]:
+        here = "<AWS::Region>:<AWS::AccountId>"
+        return [
+            Acknowledgment(
+                id="AwsSolutions::AwsSolutions-IAM5"
+                f"[Resource::arn:<AWS::Partition>:{self.service}:{here}:{kind}/*]",
+                reason="Which of them is sent as is chosen at run time, per stream.",
+            )
+            for kind in self.kinds
+        ]
+
+
+SENDING: Mapping[Channel, Sending] = {
+    Channel.EMAIL: Sending(
+        service="ses", actions=("ses:SendEmail",), kinds=("identity", "configuration-set")
+    ),
+    Channel.SMS: Sending(
+        service="sms-voice",
+        actions=("sms-voice:SendTextMessage",),
+        kinds=("phone-number", "pool", "sender-id"),
+    ),
+    Channel.PUSH: Sending(
+        service="sns",
+        actions=("sns:Publish", "sns:CreatePlatformEndpoint", "sns:SetEndpointAttributes"),
+        kinds=("app", "endpoint"),
+    ),
+}
+
+
 class ChannelSender(Construct):
     """``<prefix>-sender-<channel>``, fed by the queue of the channel."""
 
@@ -57,11 +125,12 @@ class ChannelSender(Construct):
         *,
         blueprint: Blueprint,
         queue: sqs.IQueue,
-        local_webhook_origin: str,
+        addresses: Addresses,
     ) -> None:
         super().__init__(scope, f"{channel}-sender")
         numbers = blueprint.numbers.sender
-        gateway_secret = blueprint.surroundings.secrets.gateway
+        secrets = blueprint.surroundings.secrets
+        sending = SENDING.get(channel)
         definition = Definition(
             name=f"sender-{channel}",
             folder="sender",
@@ -73,17 +142,25 @@ class ChannelSender(Construct):
             ),
             environment={
                 "CHANNEL": channel,
-                "GATEWAY_SECRET_ARN": gateway_secret,
-                "LOCAL_WEBHOOK_ORIGIN": local_webhook_origin,
+                "GATEWAY_SECRET_ARN": secrets.gateway,
+                "HASH_SECRET_ARN": secrets.hash,
+                "WEBHOOK_SECRET_ARN": secrets.webhook,
+                "PUSH_SECRET_ARN": secrets.push,
+                "PUBLIC_URL": addresses.public_url,
+                "OWN_NETWORKS": addresses.own_networks,
+                "LOCAL_WEBHOOK_ORIGIN": addresses.local_webhook_origin,
             },
-            secret_arns=(gateway_secret,),
+            secret_arns=(secrets.gateway, *_SECRETS[channel](secrets)),
             rights={
                 "queue": iam.PolicyStatement(
                     actions=list(RECEIVE_ACTIONS), resources=[queue.queue_arn]
-                )
+                ),
+                **({"sending": sending.statement()} if sending else {}),
             },
         )
         self.sender = ServiceFunction(self, definition, blueprint=blueprint)
+        if sending:
+            Validations.of(self).acknowledge(*sending.acknowledgments())
         self.source = lambda_.EventSourceMapping(
             self,
             "Source",

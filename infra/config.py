@@ -97,6 +97,16 @@ class QueueNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventNumbers:
+    """The events queue. What the database cannot take comes again until it can: an outage must not
+    turn evidence into dead letters, so its receives are many."""
+
+    receives: int = 100
+    batch_size: int = 10
+    maximum_concurrency: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopNumbers:
     """The claim loop: it outlives its schedule, so that no minute has a hole."""
 
@@ -142,6 +152,7 @@ class AlarmNumbers:
         default_factory=lambda: {Priority.HIGH: 60, Priority.NORMAL: 900, Priority.LOW: 7200}
     )
     oldest_eligible_age_minutes: int = 5
+    breaker_minutes: int = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +163,7 @@ class Numbers:
     functions: Mapping[str, FunctionNumbers]
     channel: Mapping[str, float] = field(default_factory=dict[str, float])
     queue: QueueNumbers = QueueNumbers()
+    events: EventNumbers = EventNumbers()
     loop: LoopNumbers = LoopNumbers()
     database: DatabaseNumbers = DatabaseNumbers()
     network: NetworkNumbers = NetworkNumbers()
@@ -163,6 +175,10 @@ class Numbers:
         """Environments, and so connections, that can be busy at once."""
         own = sum(function.reserved_concurrency for function in self.functions.values())
         return own + len(Channel) * self.sender.reserved_concurrency
+
+    @property
+    def event_visibility_seconds(self) -> int:
+        return VISIBILITY_FACTOR * self.functions["callbacks"].timeout_seconds
 
 
 FUNCTIONS: Mapping[str, FunctionNumbers] = {
@@ -256,7 +272,7 @@ def channels(numbers: Numbers, *, gateway_url: str) -> dict[str, dict[str, Any]]
 def faults(numbers: Numbers) -> list[str]:
     """Return every relation between the numbers that does not hold, one sentence each."""
     sender, queue, loop = numbers.sender, numbers.queue, numbers.loop
-    database = numbers.database
+    database, functions = numbers.database, numbers.functions
     busy = DEPLOY_OVERLAP * numbers.reserved_concurrency
     supported = database.memory_gibibytes * 2**30 // RDS_BYTES_PER_CONNECTION
     relations = {
@@ -270,6 +286,12 @@ def faults(numbers: Numbers) -> list[str]:
         ),
         "The event source may use no more than the sender's reserved concurrency.": (
             2 <= sender.maximum_concurrency <= sender.reserved_concurrency
+        ),
+        "An event comes again for longer than an hour's outage of the database lasts.": (
+            numbers.events.receives * numbers.event_visibility_seconds > 3600
+        ),
+        "The events leave a part of callbacks to what comes over HTTP.": (
+            1 < numbers.events.maximum_concurrency < functions["callbacks"].reserved_concurrency
         ),
         "A run of the claim loop outlives its schedule and ends before its timeout.": (
             60 * loop.schedule_minutes

@@ -14,7 +14,8 @@ class OperatorConsole(Construct):
     """``<prefix>-console``, and the policy ``<prefix>-operator`` to give to people.
 
     It logs in as a role of its own, which may do what the functions may and what operators do
-    besides; of the queues it reads and empties those of dead letters.
+    besides; of the queues it reads and empties those of dead letters. It tells operators what
+    webhooks are signed with, so it reads what that derives from.
     """
 
     def __init__(
@@ -27,20 +28,21 @@ class OperatorConsole(Construct):
     ) -> None:
         super().__init__(scope, name)
         dead_letters = {channel: queue.dead_letters for channel, queue in queues.items()}
-        hash_secret = blueprint.surroundings.secrets.hash
+        secrets = blueprint.surroundings.secrets
         definition = Definition(
             name="console",
             folder="console",
             description="Does what operators ask for, and keeps who asked.",
             numbers=blueprint.numbers.functions["console"],
             environment={
-                "HASH_SECRET_ARN": hash_secret,
+                "HASH_SECRET_ARN": secrets.hash,
+                "WEBHOOK_SECRET_ARN": secrets.webhook,
                 **{
                     f"{channel}_DEAD_LETTERS_URL".upper(): queue.queue_url
                     for channel, queue in dead_letters.items()
                 },
             },
-            secret_arns=(hash_secret,),
+            secret_arns=(secrets.hash, secrets.webhook),
             rights={
                 "dead-letters": iam.PolicyStatement(
                     actions=list(RECEIVE_ACTIONS),

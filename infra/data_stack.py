@@ -85,10 +85,14 @@ class DataStack(Stack):
         self.instance.connections.allow_from(
             self.function_group, ec2.Port.tcp(PORT), "The functions, and nobody else"
         )
-        self.hash_secret = self._secret("hash", "Keys recipient hashes and cursors.", {})
+        self.hash_secret = self._secret("hash", "Keys recipient hashes, cursors and links.", {})
         shared = {"previous": "", "token": ""}
         self.callback_secret = self._secret("callback", "Signs callbacks of the gateway.", shared)
         self.gateway_secret = self._secret("gateway", "Signs requests to the gateway.", shared)
+        self.webhook_secret = self._secret(
+            "webhook", "What the secrets that sign webhooks derive from.", {"previous": ""}
+        )
+        self.push_secret = self._secret("push", "Service account of FCM; fill it in by hand.", {})
         RemovalPolicies.of(self).retain()
         Validations.of(self).acknowledge(*ACKNOWLEDGED)
 
@@ -203,6 +207,8 @@ class DataStack(Stack):
                 hash=self.hash_secret.secret_arn,
                 callback=self.callback_secret.secret_arn,
                 gateway=self.gateway_secret.secret_arn,
+                webhook=self.webhook_secret.secret_arn,
+                push=self.push_secret.secret_arn,
             ),
             network=Network(vpc=self.vpc, security_group=self.function_group),
             key_arn=self.key.key_arn,

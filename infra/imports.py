@@ -74,11 +74,13 @@ def imports_in(source: str) -> Iterator[str]:
 
 
 def services_in(source: str) -> Iterator[str]:
-    """Yield the AWS services for which ``source`` makes a client: ``boto3.client("sqs", …)``."""
+    """Yield the AWS services for which ``source`` makes a client: ``boto3.client("sqs", …)``, or
+    one that sends, ``AwsClient("sesv2", …)``."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(
-                func=ast.Attribute(attr="client"), args=[ast.Constant(value=str(service)), *_]
+                func=ast.Attribute(attr="client") | ast.Name(id="AwsClient"),
+                args=[ast.Constant(value=str(service)), *_],
             ):
                 yield service
             case _:

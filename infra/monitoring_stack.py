@@ -53,8 +53,11 @@ class MonitoringStack(Stack):
         self.topic = self._on_call(on_call_email)
         alarms = [
             *(self._dead_letters(channel) for channel in Channel),
+            self._lost_events(),
+            self._unforeseen_events(),
             *(self._stalled(channel, priority) for channel in Channel for priority in Priority),
             *(self._silent(loop) for loop in HEARTBEATS),
+            *(self._blocked(channel) for channel in Channel),
         ]
         self._dashboard(alarms)
 
@@ -110,14 +113,29 @@ class MonitoringStack(Stack):
         return alarm
 
     def _dead_letters(self, channel: Channel) -> cloudwatch.Alarm:
+        return self._not_empty(
+            channel,
+            f"A {channel} message went through all its receives. It is evidence, not work: the "
+            "sweeper has taken its lease back. Read the sender's log for its notification_id.",
+        )
+
+    def _lost_events(self) -> cloudwatch.Alarm:
+        return self._not_empty(
+            "events",
+            "What a service of AWS told went through all its receives and was not kept: for hours "
+            "the database could not take it, or callbacks failed. Once it can, have SQS move the "
+            "messages back to the queue; what is known already counts once.",
+        )
+
+    def _not_empty(self, name: str, description: str) -> cloudwatch.Alarm:
         # An idle queue stops publishing, and that is well. Messages sent would not count what the
         # redrive policy moves, hence those that are visible.
         return self._alarm(
-            f"{channel}-dead-letters",
+            f"{name}-dead-letters",
             metric=cloudwatch.Metric(
                 namespace="AWS/SQS",
                 metric_name="ApproximateNumberOfMessagesVisible",
-                dimensions_map={"QueueName": f"{self._prefix}-{channel}-dlq"},
+                dimensions_map={"QueueName": f"{self._prefix}-{name}-dlq"},
                 statistic="Maximum",
                 period=MINUTE,
             ),
@@ -125,9 +143,20 @@ class MonitoringStack(Stack):
             comparison=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             minutes=1,
             missing=cloudwatch.TreatMissingData.NOT_BREACHING,
+            description=description,
+        )
+
+    def _unforeseen_events(self) -> cloudwatch.Alarm:
+        return self._alarm(
+            "events-unforeseen",
+            metric=self._metric(ServiceMetric.EVENT_UNFORESEEN, statistic="Sum"),
+            threshold=0,
+            comparison=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            minutes=1,
+            missing=cloudwatch.TreatMissingData.NOT_BREACHING,
             description=(
-                f"A {channel} message went through all its receives. It is evidence, not work: the "
-                "sweeper has taken its lease back. Read the sender's log for its notification_id."
+                "A provider reported something that no table names. It is kept and proves nothing: "
+                "add it to the table, deploy, and have the receipts replayed."
             ),
         )
 
@@ -152,6 +181,24 @@ class MonitoringStack(Stack):
                 f"The oldest due {channel} notification of {priority} priority has been waiting "
                 f"for more than {seconds} s, and goes on waiting: look at the claim, the sender's "
                 "errors and the channel's rate, in this order."
+            ),
+        )
+
+    def _blocked(self, channel: Channel) -> cloudwatch.Alarm:
+        minutes = self._numbers.alarm.breaker_minutes
+        return self._alarm(
+            f"{channel}-breaker-open",
+            metric=self._metric(
+                ChannelMetric.OPEN_BREAKER_COUNT, statistic="Maximum", channel=channel
+            ),
+            threshold=0,
+            comparison=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            minutes=minutes,
+            missing=cloudwatch.TreatMissingData.NOT_BREACHING,
+            description=(
+                f"For {minutes} minutes a provider, a sender identity or a country has taken "
+                f"nothing of {channel}: what it concerns waits, unspent. `sendoff channel show "
+                f"{channel}` tells which and why; it closes by itself once something gets through."
             ),
         )
 

@@ -19,7 +19,9 @@ PATH = ROOT / "functions" / "requirements.txt"
 SHIPPED = (
     "aws-lambda-powertools",
     "boto3",
+    "cryptography",
     "email-validator",
+    "google-auth",
     "orjson",
     "phonenumberslite",
     "psycopg",

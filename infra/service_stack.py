@@ -4,16 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import CfnOutput, CfnParameter, IStackSynthesizer, Stack
+from aws_cdk import CfnCondition, CfnOutput, CfnParameter, Fn, IStackSynthesizer, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from functions.core.states import Channel
 from infra.api import NotificationApi
-from infra.channel import ChannelQueue, ChannelSender
+from infra.channel import Addresses, ChannelQueue, ChannelSender
 from infra.config import Numbers
 from infra.console import OperatorConsole
+from infra.events import EventQueue
 from infra.function import Blueprint, Definition, Rights, ServiceFunction
 from infra.migration import Migration
 from infra.schedule import Schedule
@@ -24,6 +25,7 @@ SCHEDULED: tuple[str, ...] = ("claim", "sweeper", "reconcile")
 """Run every minute; ``up`` and a deploy start all three at once."""
 
 GATEWAY_URL_PATTERN = r'^https?://[^\s"\\]+$'
+PUBLIC_URL_PATTERN = r'^(https?://[^\s"\\]*[^/\s"\\])?$'
 LOCAL_ORIGIN_PATTERN = r"^(http://127\.0\.0\.1:[0-9]{1,5})?$"
 
 
@@ -91,9 +93,11 @@ class ServiceStack(Stack):
             gateway_url=gateway_url,
             started=SCHEDULED,
         )
-        queues = self._channels()
+        queues = {
+            channel: ChannelQueue(self, channel, blueprint=self._blueprint) for channel in Channel
+        }
         loops = self._loops(queues)
-        self._api()
+        self._senders(queues, api_url=self._api())
         self._console(queues)
         Start(self, migration=self._migration, loops=loops)
 
@@ -121,21 +125,39 @@ class ServiceStack(Stack):
         function.function.node.add_dependency(self._migration.done)
         return function
 
-    def _channels(self) -> dict[Channel, ChannelQueue]:
-        queues = {
-            channel: ChannelQueue(self, channel, blueprint=self._blueprint) for channel in Channel
-        }
+    def _senders(self, queues: dict[Channel, ChannelQueue], *, api_url: str) -> None:
+        addresses = Addresses(
+            public_url=api_url,
+            own_networks=CfnParameter(
+                self,
+                "OwnNetworks",
+                type="String",
+                default="",
+                description="Networks of ours that no webhook may reach (CIDR, with commas).",
+            ).value_as_string,
+            local_webhook_origin=self._local_webhook_origin,
+        )
         for channel, queue in queues.items():
             sender = ChannelSender(
-                self,
-                channel,
-                blueprint=self._blueprint,
-                queue=queue.queue,
-                local_webhook_origin=self._local_webhook_origin,
+                self, channel, blueprint=self._blueprint, queue=queue.queue, addresses=addresses
             )
             sender.sender.function.node.add_dependency(self._migration.done)
             sender.source.node.add_dependency(self._migration.done)
-        return queues
+
+    def _public_url(self, api_endpoint: str) -> str:
+        """Return where recipients reach the API: by a domain of its own, or by its own address."""
+        given = CfnParameter(
+            self,
+            "PublicUrl",
+            type="String",
+            default="",
+            allowed_pattern=PUBLIC_URL_PATTERN,
+            description="Where recipients reach the API, without /v1; empty: by its own address.",
+        ).value_as_string
+        has_one = CfnCondition(
+            self, "HasPublicUrl", expression=Fn.condition_not(Fn.condition_equals(given, ""))
+        )
+        return Fn.condition_if(has_one.logical_id, given, api_endpoint).to_string()
 
     def _loops(self, queues: dict[Channel, ChannelQueue]) -> dict[str, ServiceFunction]:
         """Return the functions that run every minute, scheduled."""
@@ -171,7 +193,8 @@ class ServiceStack(Stack):
             schedule.node.add_dependency(self._migration.done)
         return loops
 
-    def _api(self) -> None:
+    def _api(self) -> str:
+        """Add the API; return where recipients reach it."""
         secrets = self._blueprint.surroundings.secrets
         ingest = self._function(
             "ingest",
@@ -183,15 +206,19 @@ class ServiceStack(Stack):
             secret_arns=(secrets.hash,),
         )
         authorizer = self._function("authorizer", "Reads the API key; never denies.")
+        events = EventQueue(self, "Events", blueprint=self._blueprint)
         callbacks = self._function(
             "callbacks",
             "Keeps and applies what providers report.",
             environment={
                 "CALLBACK_SECRET_ARN": secrets.callback,
                 "HASH_SECRET_ARN": secrets.hash,
+                "EVENT_TOPIC_ARNS": events.topic_arn,
             },
             secret_arns=(secrets.callback, secrets.hash),
+            rights={"queue": events.receive},
         )
+        events.feed(callbacks.function).node.add_dependency(self._migration.done)
         api = NotificationApi(
             self,
             "Api",
@@ -202,6 +229,13 @@ class ServiceStack(Stack):
         )
         CfnOutput(self, "ApiId", value=api.api.api_id, description="Id of the HTTP API")
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint, description="Base of /v1")
+        CfnOutput(
+            self,
+            "EventTopicArn",
+            value=events.topic_arn,
+            description="Where SES, SMS and push are to publish their events",
+        )
+        return self._public_url(api.api.api_endpoint)
 
     def _console(self, queues: dict[Channel, ChannelQueue]) -> None:
         console = OperatorConsole(self, "Console", blueprint=self._blueprint, queues=queues)

@@ -36,6 +36,8 @@ class Secrets:
     hash: str
     callback: str
     gateway: str
+    webhook: str
+    push: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,5 +96,7 @@ def from_parameters(stack: Stack) -> Surroundings:
             hash=parameter("HashSecretArn", "Secret that keys recipient hashes"),
             callback=parameter("CallbackSecretArn", "Secret that signs callbacks"),
             gateway=parameter("GatewaySecretArn", "Secret that signs requests to the gateway"),
+            webhook=parameter("WebhookSecretArn", "Secret that webhooks' secrets derive from"),
+            push=parameter("PushSecretArn", "Secret with the service account of FCM"),
         ),
     )

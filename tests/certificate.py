@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def trusted_server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, Path]:
-    """Return a server's TLS context for the address ``host``, and the file to trust it by."""
+    """Return a server's TLS context for the address or name ``host``, and the file to trust it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
@@ -26,7 +26,7 @@ def trusted_server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, Pat
         .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]),
+            x509.SubjectAlternativeName([_as_named(host)]),
             critical=False,
         )
         .sign(key, hashes.SHA256())
@@ -43,3 +43,10 @@ def trusted_server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, Pat
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate_file, key_file)
     return context, certificate_file
+
+
+def _as_named(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

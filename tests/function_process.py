@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[1]
 GATEWAY_ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:gateway-AbCdEf"
 CALLBACK_ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:callback-AbCdEf"
 HASH_ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:hash-AbCdEf"
+WEBHOOK_ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook-AbCdEf"
+PUSH_ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:push-AbCdEf"
 
 
 def environment_of(login: Login, **more: str) -> dict[str, str]:
@@ -35,7 +37,14 @@ def sender_environment(login: Login, manager: SecretsManager, **more: str) -> di
     return environment_of(
         login,
         **manager.environment,
-        **{"CHANNEL": "email", "GATEWAY_SECRET_ARN": GATEWAY_ARN, **more},
+        **{
+            "CHANNEL": "email",
+            "GATEWAY_SECRET_ARN": GATEWAY_ARN,
+            "HASH_SECRET_ARN": HASH_ARN,
+            "WEBHOOK_SECRET_ARN": WEBHOOK_ARN,
+            "PUSH_SECRET_ARN": PUSH_ARN,
+            **more,
+        },
     )
 
 

@@ -16,7 +16,7 @@ def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-ATTEMPT, REPORT, COMMAND = UUID(int=1), UUID(int=21), UUID(int=31)
+ATTEMPT, REPORT, COMMAND, HOLD = UUID(int=1), UUID(int=21), UUID(int=31), UUID(int=41)
 OPENED_AT, CLOSED_AT, REPORTED_AT, COMMANDED_AT = map(after, (2, 4, 10, 100))
 
 
@@ -73,6 +73,7 @@ class Call:
     code: str | None = None
     detail: str | None = None
     retry_after_seconds: int | None = None
+    scope: str | None = None
     settled: str | None = None
 
 
@@ -122,6 +123,63 @@ class Policy:
     unknown_policy: str = "hold"
     cutoff_seconds: float = 3600.0
     paused_at: datetime | None = None
+    provider: str = "http"
+    fallback_provider: str | None = None
+    retries: bool = True
+    waiting_limit_seconds: float = 259200.0
+    endpoint_concurrency: int = 10
+    share_of_rate: float = 1.0
+    slowed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenBreaker:
+    """A breaker of a whole provider, unless told otherwise; somebody finds out in its time."""
+
+    provider: str = "http"
+    scope: str = "provider"
+    key: str = "http"
+    opened_at: datetime = OPENED_AT
+    code: str | None = "401"
+    probe_at: datetime = COMMANDED_AT
+    is_probed_by_it: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingEndpoint:
+    origin: str = "https://hooks.example"
+    failures: int = 3
+    failing_since: datetime | None = OPENED_AT
+    code: str | None = "503"
+    paused_at: datetime | None = None
+    disabled_at: datetime | None = None
+    probe_at: datetime | None = None
+    is_probed_by_it: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenHold:
+    id: UUID = HOLD
+    kind: str = "country"
+    key: str = "MV"
+    today: int = 21
+    usual: float = 0.5
+    opened_at: datetime = OPENED_AT
+    released_at: datetime | None = None
+    discarded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way with nothing on it, unless told otherwise."""
+
+    stream: str = "transactional"
+    stream_paused_at: datetime | None = None
+    next_provider: str | None = None
+    waiting_since: datetime | None = None
+    breakers: list[OpenBreaker] = field(default_factory=list[OpenBreaker])
+    endpoint: FailingEndpoint | None = None
+    hold: OpenHold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,12 +197,19 @@ class Dossier:
     history: Story = field(default_factory=Story)
     operator_actions: list[Command] = field(default_factory=list[Command])
     channel: Policy = field(default_factory=Policy)
+    way: Way = field(default_factory=Way)
 
 
 def told_of(
-    row: Row, *, channel: Policy | None = None, attempts: list[Call] | None = None
+    row: Row,
+    *,
+    channel: Policy | None = None,
+    attempts: list[Call] | None = None,
+    way: Way | None = None,
 ) -> Dossier:
     """Return the dossier of ``row``, of which nothing else is known."""
     return Dossier(
-        history=Story(notification=row, attempts=attempts or []), channel=channel or Policy()
+        history=Story(notification=row, attempts=attempts or []),
+        channel=channel or Policy(),
+        way=way or Way(),
     )

@@ -4,7 +4,7 @@ import dataclasses
 import importlib
 import itertools
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from functions.core.message import LeaseMessage
 from functions.core.states import Channel
 from functions.runtime.dead_letter import DeadLetters, client
 from functions.store.connection import Database, connector
-from tests.function_process import HASH_ARN, environment_of
+from tests.function_process import HASH_ARN, WEBHOOK_ARN, environment_of
 from tests.reports import HASH_KEY
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def console_environment(login: Login, urls: Mapping[str, str], **more: str) -> d
     return environment_of(
         operator_login(login),
         HASH_SECRET_ARN=HASH_ARN,
+        WEBHOOK_SECRET_ARN=WEBHOOK_ARN,
         **{f"{channel}_DEAD_LETTERS_URL".upper(): url for channel, url in urls.items()},
         **more,
     )
@@ -165,12 +166,19 @@ def losing_commit(login: Login, *, number: int) -> Generator[Database]:
         database.close()
 
 
-def operator_with(database: Database, sqs: Any, urls: Mapping[str, str]) -> Operator:
-    """Return somebody whose console works with this ``database`` and these queues."""
+def operator_with(
+    database: Database,
+    sqs: Any,
+    urls: Mapping[str, str],
+    *,
+    webhook_masters: Callable[[], Sequence[str]] = lambda: (),
+) -> Operator:
+    """Return somebody whose console works with this ``database``, these queues and secrets."""
     equipment = Equipment(
         database=database,
         dead_letters=DeadLetters(cast("SQSClient", sqs), urls, wait_seconds=0),
         hash_key=lambda: HASH_KEY,
+        webhook_masters=webhook_masters,
     )
 
     def handler(event: Any, context: Any) -> dict[str, Any]:

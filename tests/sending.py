@@ -17,7 +17,8 @@ from functions.core.message import LeaseMessage
 from functions.core.states import Channel
 from functions.providers.choice import DECLARATIONS
 from functions.providers.provider import Provider
-from functions.sender.deliver import Record, Sender, read_records
+from functions.sender.deliver import Sender
+from functions.sender.record import Record, read_records
 from functions.store.claim import Leased
 from functions.store.connection import Connect, Database
 from tests.steps import channel_of
@@ -62,7 +63,7 @@ def records_of(leases: Sequence[Leased], *, received: int = 1) -> list[Record]:
 @contextmanager
 def sender(
     database: Database,
-    provider: Provider,
+    provider: Provider[Any],
     *,
     channel: str = "email",
     seconds: float = SECONDS,
@@ -72,7 +73,7 @@ def sender(
     with ThreadPoolExecutor(10) as threads:
         yield Sender(
             database=database,
-            provider=provider,
+            provider_of=lambda _name, _url: provider,
             channel=channel_of(database, channel),
             declarations=DECLARATIONS,
             threads=threads,

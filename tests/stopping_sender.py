@@ -20,7 +20,8 @@ from functions.providers.choice import DECLARATIONS
 from functions.providers.http import DECLARATION, HttpProvider
 from functions.providers.provider import Declaration, PreparedCall, Submission
 from functions.providers.transport import Transport
-from functions.sender.deliver import Record, Sender
+from functions.sender.deliver import Sender
+from functions.sender.record import Record
 from functions.store.channel import read_channels
 from functions.store.connection import Database, connector
 from tests.gateway import GATEWAY_SECRET
@@ -62,7 +63,7 @@ def main() -> None:
     with ThreadPoolExecutor(1) as threads:
         report = Sender(
             database=database,
-            provider=Stopping(provider),
+            provider_of=lambda _name, _url: Stopping(provider),
             channel=channel,
             declarations=DECLARATIONS,
             threads=threads,

@@ -11,6 +11,7 @@ from functions.providers.provider import Provider, Submission
 
 NOTIFICATION_ID = UUID("01900000-0000-7000-8000-0000000000aa")
 ATTEMPT_ID = UUID("01900000-0000-7000-8000-0000000000bb")
+ORGANIZATION_ID = UUID("01900000-0000-7000-8000-0000000000cc")
 
 
 def submission(
@@ -22,6 +23,7 @@ def submission(
     idempotency_key: str = str(NOTIFICATION_ID),
 ) -> Submission:
     return Submission(
+        organization_id=ORGANIZATION_ID,
         notification_id=NOTIFICATION_ID,
         attempt_id=attempt_id,
         idempotency_key=idempotency_key,
@@ -32,5 +34,5 @@ def submission(
     )
 
 
-def submit(provider: Provider, what: Submission, *, seconds: float = 5.0) -> Outcome:
+def submit(provider: Provider[Any], what: Submission, *, seconds: float = 5.0) -> Outcome:
     return provider.submit(provider.prepare(what), deadline=time.monotonic() + seconds)

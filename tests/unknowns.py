@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from functions.providers.dial import Address
 from functions.providers.http import GatewayCredentials, HttpProvider
@@ -22,12 +23,12 @@ from tests.wire import Gone, Wire, full_port, peer
 PROVIDERS = ("http", "http_keyless")
 
 
-def provider_at(name: str, gateway: HttpProvider) -> Provider:
+def provider_at(name: str, gateway: HttpProvider) -> Provider[Any]:
     """Return the provider ``name`` that calls the same gateway."""
     return gateway if name == "http" else KeylessProvider(gateway=gateway)
 
 
-def provider_of(name: str, served: Gateway) -> Provider:
+def provider_of(name: str, served: Gateway) -> Provider[Any]:
     return provider_at(name, served.provider())
 
 

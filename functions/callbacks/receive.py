@@ -1,10 +1,11 @@
-"""Receive a gateway's callback: verify the bytes, read the report, keep and apply the receipt.
+"""Receive a callback over HTTP: a gateway's signed report, or a message of SNS.
 
 202  stored, known already, or about something not known yet
 400  unreadable, or a webhook-timestamp that is no number
-401  a signature that is missing, wrong or too old
+401  a signature that is missing, wrong or too old, or a topic that is not ours
+404  a provider that has no callbacks
 413  more than 256 KB
-503  the database cannot be reached: the gateway tries again
+503  the database cannot be reached, or SNS's certificate: the caller tries again
 """
 
 import base64
@@ -13,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from functions.callbacks.sns import PROVIDER as SNS
+from functions.callbacks.sns import SnsDoor
 from functions.core.declaration import names_reporting_as
 from functions.core.errors import RequestRefused, Unavailable
 from functions.core.problem import Refused, problem_of, unavailable
@@ -35,6 +38,7 @@ class Receiver:
     database: Database
     secrets: Callable[[], Sequence[str]]
     hash_key: Callable[[], bytes]
+    sns: SnsDoor | None = None
 
     def receive(self, event: Mapping[str, Any]) -> tuple[dict[str, Any], Recorded | None]:
         """Return the HTTP answer to an API Gateway event, and what was recorded if it was kept."""
@@ -48,10 +52,16 @@ class Receiver:
 
     def _record(self, event: Mapping[str, Any]) -> Recorded:
         parameters: Mapping[str, str] = event.get("pathParameters") or {}
-        if parameters.get("provider") != DECLARATION.name:
-            raise Refused("not_found", "There are no callbacks of that provider.")
-        body = _body_of(event)
-        signed = authenticate(body, headers=event.get("headers") or {}, secrets=self.secrets())
+        match parameters.get("provider"):
+            case DECLARATION.name:
+                return self._record_report(_body_of(event), event.get("headers") or {})
+            case name if name == SNS and self.sns is not None:
+                return self.sns.receive(_body_of(event))
+            case _:
+                raise Refused("not_found", "There are no callbacks of that provider.")
+
+    def _record_report(self, body: bytes, headers: Mapping[str, str]) -> Recorded:
+        signed = authenticate(body, headers=headers, secrets=self.secrets())
         signed.check_age(database_clock(self.database))
         report = read_report(body, webhook_id=signed.message_id)
         channel = channel_of(

@@ -1,31 +1,31 @@
 """One round of the claim: for each channel reserve, lease fair pages, decide, dispatch."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
+from functions.claim.gate import Gates, Judged, judge, open_to_all
+from functions.claim.lane import Limits, no_limits
+from functions.claim.lease import Leasing
 from functions.core.errors import Unavailable
 from functions.core.message import LeaseMessage
-from functions.core.policy import Allow, Verdict, decide
-from functions.core.share import WEIGHTS, Shares
+from functions.core.policy import Allow
+from functions.core.share import WEIGHTS
 from functions.core.states import Channel
 from functions.runtime.queue import Queues
-from functions.store.bucket import give_back, reserve
-from functions.store.claim import (
-    NO_ORGANIZATION,
-    Leased,
-    lease_page,
-    record_verdicts,
-    release,
-)
+from functions.store.claim import Leased, record_verdicts, release
 from functions.store.connection import Database
-from functions.store.survey import PROMOTED_AT_ONCE, Survey, promote, survey
+from functions.store.survey import (
+    FIRST_PLACE,
+    PROMOTED_AT_ONCE,
+    Place,
+    Survey,
+    promote,
+    promote_first,
+    survey,
+)
 
 RUN = "claim"
-
-PAGES_AT_ONCE = 8
-"""Pages per priority and round: uneven or locked organizations make them short. What is still
-missing then waits for the next round, which goes on from the cursor."""
 
 _RANK = {priority: place for place, priority in enumerate(WEIGHTS)}
 
@@ -35,14 +35,28 @@ class Round:
     """What a round did, per channel; ``generation`` is the newest run's."""
 
     generation: int
+    more_is_due: bool
+    """More has become due than could be promoted at once."""
     promoted: int
     claimed: Mapping[str, int]
+    put_off: Mapping[str, int]
+    """Leased as well, and not let through to the queue."""
     undispatched: int
 
     @property
     def was_idle(self) -> bool:
-        """Nothing was claimed, and nothing more has become due than could be promoted."""
-        return not any(self.claimed.values()) and self.promoted < PROMOTED_AT_ONCE
+        """Nothing was claimed, and nothing waits for the next round."""
+        return not (self.more_is_due or any(self.claimed.values()) or any(self.put_off.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """How many rows were let through, and how many were not; and of the first, how many the queue
+    did not take."""
+
+    allowed: int
+    stopped: int
+    refused: int
 
 
 def _raise(channel: str, error: Exception) -> None:
@@ -52,102 +66,109 @@ def _raise(channel: str, error: Exception) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Claimer:
-    """What one run of the loop works with; to lose cursors and shares costs turns, no more."""
+    """What one run of the loop works with."""
 
     database: Database
     queues: Queues
     leased_by: str
+    lanes: Callable[[Sequence[Survey]], Limits] = no_limits
+    """Tells once a round which streams are closed, or open to one row."""
+    gates: Gates = open_to_all
     trouble: Callable[[str, Exception], None] = _raise
     """Is told, once a run, of a channel that could not be claimed from; the others go on."""
-    _cursors: dict[tuple[str, str], UUID] = field(default_factory=dict[tuple[str, str], UUID])
-    _shares: dict[str, Shares] = field(default_factory=dict[str, Shares])
+    _leasing: Leasing = field(init=False)
     _troubled: set[str] = field(default_factory=set[str])
+    _retries_off: frozenset[str] = frozenset()
+    _place: Place = FIRST_PLACE
+
+    def __post_init__(self) -> None:
+        self._leasing = Leasing(database=self.database, leased_by=self.leased_by)
 
     def round(self) -> Round:
         """Promote what became due, then claim what each channel's budget allows."""
-        promoted = promote(self.database)
+        promoted, more_is_due = self._promote()
         channels = survey(self.database, run=RUN)
-        claimed: dict[str, int] = {}
+        self._note_retries(channels)
+        limits = self.lanes(channels)
+        claimed, put_off = Counter[str](), Counter[str]()
         undispatched = 0
         for channel in channels:
             if not channel.ready:
                 continue
             leased: list[Leased] = []
             try:
-                self._lease(channel, leased)
+                self._leasing.lease(channel, leased, limits=limits)
             except Unavailable:
                 raise
             except Exception as error:  # what one channel's rows or numbers do stays with it
-                if channel.channel not in self._troubled:
-                    self._troubled.add(channel.channel)
-                    self.trouble(channel.channel, error)
+                self._tell(channel, error)
             finally:  # what is leased goes out, even when the database went away in between
-                undispatched += self._dispatch(channel.channel, leased)
-            claimed[channel.channel] = len(leased)
+                sent = self._dispatch(channel, leased)
+            claimed[channel.channel] = sent.allowed
+            put_off[channel.channel] = sent.stopped
+            undispatched += sent.refused
         return Round(
             generation=max((channel.generation for channel in channels), default=0),
+            more_is_due=more_is_due,
             promoted=promoted,
             claimed=claimed,
+            put_off=put_off,
             undispatched=undispatched,
         )
 
-    def _lease(self, channel: Survey, leased: list[Leased]) -> None:
-        """Lease within the channel's budget: each priority its share, then what others left."""
-        budget = reserve(
-            self.database, channel=channel.channel, wanted=channel.page, leased=channel.leased
-        )
-        if not budget:
-            return
-        shares = self._shares.setdefault(channel.channel, Shares()).split(budget, channel.ready)
-        spare = 0
-        hungry: list[str] = []
-        for priority in channel.ready:
-            spare, more = self._lease_priority(channel, priority, shares[priority] + spare, leased)
-            if more:
-                hungry.append(priority)
-        for priority in hungry:
-            spare, _ = self._lease_priority(channel, priority, spare, leased)
-        if spare:
-            give_back(self.database, channel=channel.channel, unused=spare)
+    def _promote(self) -> tuple[int, bool]:
+        """Make ready what became due; return how much, and whether more is due.
 
-    def _lease_priority(
-        self, channel: Survey, priority: str, wanted: int, leased: list[Leased]
-    ) -> tuple[int, bool]:
-        """Lease up to ``wanted`` rows into ``leased``; return how many are missing, and whether
-        there may be more."""
-        more = True
-        for _ in range(PAGES_AT_ONCE):
-            if not wanted or not more:
-                break
-            page = lease_page(
-                self.database,
-                channel=channel.channel,
-                priority=priority,
-                page=wanted,
-                after=self._cursors.get((channel.channel, priority), NO_ORGANIZATION),
-                lease_seconds=channel.lease_seconds,
-                leased_by=self.leased_by,
-            )
-            self._cursors[channel.channel, priority] = page.cursor
-            leased += page.leased
-            wanted -= len(page.leased)
-            more = page.more
-        return wanted, more
+        While a channel's retries are off, those that are due stay where they are. A walk over all
+        that is due remembers how far it got, so that each of them is passed over once in a run.
+        """
+        if not self._retries_off:
+            promoted = promote(self.database)
+            return promoted, promoted >= PROMOTED_AT_ONCE
+        walk = promote_first(self.database, after=self._place)
+        self._place = walk.place
+        return walk.promoted, not walk.is_over
 
-    def _dispatch(self, channel: str, leased: list[Leased]) -> int:
+    def _note_retries(self, channels: Sequence[Survey]) -> None:
+        """Begin the walk anew when retries were switched on or off somewhere."""
+        off = frozenset(channel.channel for channel in channels if not channel.retries)
+        if off != self._retries_off:
+            self._retries_off, self._place = off, FIRST_PLACE
+
+    def _tell(self, channel: Survey, error: Exception) -> None:
+        if channel.channel not in self._troubled:
+            self._troubled.add(channel.channel)
+            self.trouble(channel.channel, error)
+
+    def _dispatch(self, channel: Survey, leased: Sequence[Leased]) -> _Sent:
         """Decide each row, store the verdicts, queue the allowed; release what was not queued."""
-        verdicts: list[tuple[Leased, Verdict]] = [(row, decide(row, now=row.now)) for row in leased]
-        record_verdicts(self.database, verdicts)
+        judged = self._judge(channel, leased)
+        record_verdicts(self.database, judged)
+        stopped = Counter(row.stream for row, verdict in judged if not isinstance(verdict, Allow))
+        self._leasing.give_back(channel, total=stopped.total(), by_stream=stopped)
         allowed = sorted(
-            (row for row, verdict in verdicts if isinstance(verdict, Allow)),
+            (row for row, verdict in judged if isinstance(verdict, Allow)),
             key=lambda row: _RANK[row.priority],
         )
         failed = self.queues.send(
-            channel,
+            channel.channel,
             [
                 LeaseMessage(id=row.id, lease_number=row.lease_number, channel=Channel(row.channel))
                 for row in allowed
             ],
         )
         release(self.database, [(message.id, message.lease_number) for message in failed])
-        return len(failed)
+        return _Sent(allowed=len(allowed), stopped=stopped.total(), refused=len(failed))
+
+    def _judge(self, channel: Survey, leased: Sequence[Leased]) -> Judged:
+        """Return a verdict for each row; none when that fails, and their leases are given back:
+        what cannot be decided is not sent. Their tokens are gone, so that it does not go round and
+        round."""
+        try:
+            return judge(leased, retries=channel.retries, gates=self.gates)
+        except Exception as error:
+            release(self.database, [(row.id, row.lease_number) for row in leased])
+            if isinstance(error, Unavailable):
+                raise
+            self._tell(channel, error)
+            return []

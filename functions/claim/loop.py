@@ -1,9 +1,11 @@
 """The loop: rounds until its time is up or a newer run has taken over."""
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from functions.claim.claim import RUN, Claimer
 from functions.core.errors import Unavailable
@@ -24,6 +26,12 @@ class Summary:
     undispatched: int = 0
     outages: int = 0
     claimed: Counter[str] = field(default_factory=Counter[str])
+    put_off: Counter[str] = field(default_factory=Counter[str])
+
+    def told(self) -> dict[str, Any]:
+        """Return it as a plain dict: asdict would make a Counter anew by counting its pairs."""
+        counters = {"claimed": dict(self.claimed), "put_off": dict(+self.put_off)}
+        return dataclasses.asdict(self) | counters
 
 
 def run_loop(
@@ -57,6 +65,7 @@ def run_loop(
         summary.rounds += 1
         summary.undispatched += done.undispatched
         summary.claimed.update(done.claimed)
+        summary.put_off.update(done.put_off)
         unreported.update(done.claimed)
         if clock() >= report_at:
             report(unreported)

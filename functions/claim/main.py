@@ -4,12 +4,11 @@ A failure ends this run; the next minute's starts over, and what was leased but 
 back by the sweep. Deployment and ``sendoff up`` start the first run at once.
 """
 
-import dataclasses
 import os
 from collections import Counter
 from typing import Any
 
-from functions.claim.claim import Claimer
+from functions.claim.guarded import guarded_claimer
 from functions.claim.loop import run_loop
 from functions.claim.settings import Settings
 from functions.core.metric import ChannelMetric, ServiceMetric
@@ -53,7 +52,7 @@ def trouble(channel: str, error: Exception) -> None:
 @failing_quietly(logger)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     summary = run_loop(
-        Claimer(
+        guarded_claimer(
             database=database, queues=queues, leased_by=context.aws_request_id, trouble=trouble
         ),
         seconds=min(
@@ -62,7 +61,6 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         idle_seconds=settings.idle_seconds,
         report=report,
     )
-    # As a plain dict: asdict makes a Counter anew by counting its pairs.
-    answer = dataclasses.asdict(summary) | {"claimed": dict(summary.claimed)}
+    answer = summary.told()
     logger.info("Claimed", extra=answer)
     return answer

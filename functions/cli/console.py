@@ -30,7 +30,20 @@ if TYPE_CHECKING:
 
 VERSION = 1
 READING = frozenset(
-    {"explain", "dead.list", "uncertain.list", "dlq.preview", "tenant.list", "keys.list"}
+    {
+        "explain",
+        "dead.list",
+        "uncertain.list",
+        "dlq.preview",
+        "tenant.list",
+        "keys.list",
+        "channel.list",
+        "channel.show",
+        "endpoints.list",
+        "hold.list",
+        "sms.show",
+        "sms.prices",
+    }
 )
 MAX_ACTOR_CHARACTERS = 256
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 60

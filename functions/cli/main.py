@@ -6,17 +6,22 @@ from typing import Any
 import typer
 
 from functions.cli import (
+    channel,
     chaos,
     dead,
     demo,
     dlq,
+    endpoints,
     explain,
+    hold,
     logs,
     receipts,
     recover,
+    sms,
     stack,
     tenants,
     uncertain,
+    webhook,
 )
 from functions.core.errors import SendoffError
 
@@ -57,6 +62,11 @@ app.command(rich_help_panel=OPERATE)(explain.explain)
 app.add_typer(dead.app, name="dead", rich_help_panel=OPERATE)
 app.add_typer(uncertain.app, name="uncertain", rich_help_panel=OPERATE)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATE)
+app.add_typer(channel.app, name="channel", rich_help_panel=OPERATE)
+app.add_typer(endpoints.app, name="endpoints", rich_help_panel=OPERATE)
+app.add_typer(webhook.app, name="webhook", rich_help_panel=OPERATE)
+app.add_typer(hold.app, name="hold", rich_help_panel=OPERATE)
+app.add_typer(sms.app, name="sms", rich_help_panel=OPERATE)
 app.add_typer(receipts.app, name="receipts", rich_help_panel=OPERATE)
 app.add_typer(tenants.tenant_app, name="tenant", rich_help_panel=OPERATE)
 app.add_typer(tenants.keys_app, name="keys", rich_help_panel=OPERATE)

@@ -14,11 +14,15 @@ from functions.store.connection import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """What commands work with; ``hash_key`` is asked for only by those that need it."""
+    """What commands work with; secrets are asked for only by those that need them.
+
+    ``webhook_masters`` are what signing secrets derive from, the current one first.
+    """
 
     database: Database
     dead_letters: DeadLetters
     hash_key: Callable[[], bytes]
+    webhook_masters: Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,20 @@ from typing import Any, cast
 
 import orjson
 
-from functions.console import dead_letters, explain, held, receipts, recovery, tenants, uncertain
+from functions.console import (
+    channels,
+    dead_letters,
+    endpoints,
+    explain,
+    held,
+    holds,
+    receipts,
+    recovery,
+    sms,
+    tenants,
+    uncertain,
+    webhooks,
+)
 from functions.console.arguments import MAX_TEXT_CHARACTERS, read_arguments
 from functions.console.command import Command, Done, Equipment
 from functions.core.errors import Fault, NotFound, RequestRefused, Unavailable, ValidationFailed
@@ -29,7 +42,20 @@ ACTOR = f"It is who asks, in 1 to {MAX_TEXT_CHARACTERS} printable characters."
 COMMANDS: Mapping[str, Command] = dict(
     chain.from_iterable(
         module.COMMANDS.items()
-        for module in (explain, held, uncertain, dead_letters, receipts, recovery, tenants)
+        for module in (
+            explain,
+            held,
+            uncertain,
+            dead_letters,
+            endpoints,
+            receipts,
+            recovery,
+            tenants,
+            channels,
+            holds,
+            sms,
+            webhooks,
+        )
     )
 )
 

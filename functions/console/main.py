@@ -33,6 +33,7 @@ equipment = Equipment(
         },
     ),
     hash_key=lambda: vault.secret(settings.hash_secret_arn)["current"].encode(),
+    webhook_masters=lambda: vault.webhook_secrets(settings.webhook_secret_arn),
 )
 
 

@@ -50,7 +50,7 @@ def create_key(
     """Create a key. Its text is in this answer and nowhere else, ever."""
     made = store.create_api_key(
         equipment.database,
-        organization_id=_organization(equipment, organization).id,
+        organization_id=organization_of(equipment, organization).id,
         name=name,
         scopes=scopes,
         action=action,
@@ -63,7 +63,7 @@ def list_keys(
 ) -> Done:
     rows = store.list_api_keys(
         equipment.database,
-        organization_id=_organization(equipment, organization).id,
+        organization_id=organization_of(equipment, organization).id,
         after=after,
         limit=limit + 1,
     )
@@ -77,7 +77,7 @@ def revoke_key(equipment: Equipment, *, id: UUID, action: Action) -> Done:
     )
 
 
-def _organization(equipment: Equipment, named: UUID | str) -> Organization:
+def organization_of(equipment: Equipment, named: UUID | str) -> Organization:
     """Return the organization by its id or its name; raise NotFound."""
     found = store.find_organization(
         equipment.database,

@@ -9,6 +9,7 @@ rank  evidence                                                        status
 2     soft or undetermined failure                                    failed (soft)
 3     delivered; a complaint, which proves delivery                   delivered
 4     hard bounce, invalid, reject, rendering failure                 failed (hard)
+4     refused by the provider's own suppression list                  suppressed
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from functions.core.states import Status
+from functions.core.suppression import Fact
 
 
 class Rank(IntEnum):
@@ -74,6 +76,12 @@ class Receipt:
     complaint: bool = False
     address_at_fault: bool = False
     """The address itself is to blame (hard bounce, complaint): suppress it."""
+    refused: bool = False
+    """The provider's own suppression list kept it from being sent: suppressed, not failed."""
+    fact: Fact | None = None
+    """What suppresses the address that is at fault; None stands for the report itself."""
+    unforeseen: bool = False
+    """No table names the report: it is kept as a note, and counted."""
     raw: bytes = b""
 
 

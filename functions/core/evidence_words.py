@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from functions.core.history import Attempt, Receipt
+from functions.core.outcome import Scope
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 SOON_SECONDS = 5.0
@@ -55,6 +56,52 @@ def attempt_words(number: int, attempt: Attempt) -> str:
     if code:
         return f"{head} got no usable answer{named}{took}"
     return f"{head} came to an end{took}"
+
+
+_ABOUT: dict[str, str] = {
+    Scope.SENDER_IDENTITY: "the sender identity of its stream",
+    Scope.COUNTRY: "its country",
+    Scope.ENDPOINT: "its endpoint",
+    Scope.DESTINATION: "its address",
+    Scope.PROVIDER: "the provider as a whole",
+}
+
+
+def scope_words(scope: str | None) -> str:
+    """Return what an answer is about, to stand after it; nothing for one about the attempt."""
+    about = _ABOUT.get(scope or "")
+    return f", about {about}" if about else ""
+
+
+_MEANINGS: dict[tuple[str, str | None], str] = {
+    ("throttled", None): "the provider asked to slow down",
+    ("throttled", Scope.SENDER_IDENTITY): (
+        "the provider asked to slow down with the sender identity of its stream"
+    ),
+    ("throttled", Scope.COUNTRY): "the provider asked to slow down with its country",
+    ("throttled", Scope.ENDPOINT): "its endpoint asked to slow down",
+    ("throttled", Scope.DESTINATION): "the provider asked to slow down with this address",
+    ("blocked", None): "our account at the provider is blocked or misconfigured",
+    ("blocked", Scope.SENDER_IDENTITY): (
+        "the sender identity of its stream is blocked or misconfigured at the provider"
+    ),
+    ("blocked", Scope.COUNTRY): "its country is blocked or not set up at the provider",
+    ("refused", None): (
+        "the provider refused the address as opted out or no longer valid, and it is suppressed "
+        "from now on"
+    ),
+    ("refused", Scope.ENDPOINT): (
+        "its endpoint asked never to be called again: it is disabled, and the address suppressed "
+        "from now on"
+    ),
+}
+"""What an answer means, by the outcome and how far it reaches; None where the table has no more."""
+
+
+def meaning(outcome: str | None, scope: str | None) -> str:
+    """Return what an answer that reaches beyond its attempt means, as a clause."""
+    name = outcome or ""
+    return _MEANINGS.get((name, scope)) or _MEANINGS.get((name, None), "")
 
 
 def receipt_words(receipt: Receipt, *, at: datetime, opened: int | None) -> str:

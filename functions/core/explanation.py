@@ -13,7 +13,7 @@ from uuid import UUID
 from functions.core.forecast import is_held, next_of, next_sentence
 from functions.core.history import Attempt, Dossier, WeighedReceipt, WholeRow
 from functions.core.remark import remarks, with_fates
-from functions.core.sentence import summary
+from functions.core.summary import summary
 from functions.core.timeline import Entry, timeline
 
 STRUCK_OUT = "[recipient]"
@@ -39,6 +39,7 @@ def explain(
         transitions=history.transitions,
         operator_actions=dossier.operator_actions,
         decide_at=row.decide_at,
+        next_provider=dossier.way.next_provider,
     )
     entries = steps[:1] + sorted(steps[1:] + remarks(dossier, steps), key=lambda entry: entry.at)
     return {
@@ -155,6 +156,7 @@ def _attempt(number: int, attempt: Attempt, strike: Strike) -> dict[str, Any]:
         "code": strike(attempt.code),
         "detail": strike(attempt.detail),
         "retry_after_seconds": attempt.retry_after_seconds,
+        "scope": attempt.scope,
     }
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functions.core.evidence_words import moment
 from functions.core.history import Attempt, Dossier, Standing
 from functions.core.states import HELD, Status
+from functions.core.waiting import waiting_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ def next_of(notification: Standing) -> Next | None:
             expires_at = notification.expires_at
             if expires_at is not None and expires_at <= notification.available_at:
                 return Next(action="expire", at=expires_at)
+            if notification.hold_id is not None:
+                return Next(action="decide", at=None)
             return Next(action="send", at=notification.available_at)
         case Status.LEASED:
             return Next(action="recover", at=notification.lease_until)
@@ -50,7 +53,7 @@ def next_sentence(
     row = dossier.history.notification
     match Status(row.status):
         case Status.PENDING:
-            return _of_pending(dossier, now)
+            return waiting_words(dossier, now)
         case Status.LEASED:
             return _of_leased(dossier, now)
         case Status.UNCERTAIN:
@@ -61,22 +64,6 @@ def next_sentence(
             return _of_held(dossier, now)
         case _:
             return None
-
-
-def _of_pending(dossier: Dossier, now: datetime) -> str:
-    row, paused_at = dossier.history.notification, dossier.channel.paused_at
-    if row.expires_at is not None and row.expires_at <= max(row.available_at, now):
-        when = "is passing" if row.expires_at <= now else f"passes at {moment(row.expires_at)}"
-        return f"Its time to be sent {when}, before another try is due: the sweep ends it then."
-    attempt = f"attempt {row.attempts_spent + 1} of {row.max_attempts}"
-    due = f"from {moment(row.available_at)} on" if row.available_at > now else "as soon as possible"
-    ends = f" Without success by {moment(row.expires_at)} it expires." if row.expires_at else ""
-    if paused_at is not None:
-        return (
-            f"Its channel is paused since {moment(paused_at)}. Once it is resumed, the claim takes "
-            f"it up {due}, for {attempt}.{ends}"
-        )
-    return f"The claim takes it up {due}, for {attempt}.{ends}"
 
 
 def open_attempt(dossier: Dossier) -> Attempt | None:

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from functions.core.way import Way
+
 
 class Standing(Protocol):
     """Where a notification is, and what its row says of the times ahead."""
@@ -24,6 +26,8 @@ class Standing(Protocol):
     def next_check_at(self) -> datetime | None: ...
     @property
     def discarded_at(self) -> datetime | None: ...
+    @property
+    def hold_id(self) -> UUID | None: ...
 
 
 class Row(Standing, Protocol):
@@ -70,6 +74,11 @@ class Attempt(Protocol):
     def detail(self) -> str | None: ...
     @property
     def retry_after_seconds(self) -> int | None: ...
+    @property
+    def scope(self) -> str | None:
+        """How far its answer reaches, where that is beyond the one notification."""
+        ...
+
     @property
     def settled(self) -> str | None:
         """Who settled an unknown outcome as not accepted, if anybody did."""
@@ -182,8 +191,6 @@ class WholeRow(Row, Protocol):
     @property
     def complained(self) -> bool: ...
     @property
-    def hold_id(self) -> UUID | None: ...
-    @property
     def parent_id(self) -> UUID | None: ...
 
 
@@ -204,6 +211,23 @@ class ChannelPolicy(Protocol):
     """What the channel of a notification decides about its future."""
 
     @property
+    def provider(self) -> str: ...
+    @property
+    def fallback_provider(self) -> str | None: ...
+    @property
+    def retries(self) -> bool: ...
+    @property
+    def waiting_limit_seconds(self) -> float: ...
+    @property
+    def endpoint_concurrency(self) -> int: ...
+    @property
+    def share_of_rate(self) -> float:
+        """What is left of its rate, since its provider asked to slow down: 1 is all of it."""
+        ...
+
+    @property
+    def slowed_at(self) -> datetime | None: ...
+    @property
     def unknown_policy(self) -> str: ...
     @property
     def cutoff_seconds(self) -> float: ...
@@ -212,10 +236,13 @@ class ChannelPolicy(Protocol):
 
 
 class Dossier(Protocol):
-    """A notification's history, who moved it by hand, and what its channel would do next."""
+    """A notification's history, who moved it by hand, what its channel would do next, and what
+    lies in its way."""
 
     @property
     def history(self) -> History: ...
+    @property
+    def way(self) -> Way: ...
     @property
     def operator_actions(self) -> Sequence[OperatorAction]: ...
     @property

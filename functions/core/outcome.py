@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from functions.core.evidence import Rank
+from functions.core.suppression import SuppressionReason
 
 
 class OutcomeName(StrEnum):
@@ -29,7 +30,11 @@ class OutcomeName(StrEnum):
 
 
 class Scope(StrEnum):
-    """How far a refusal reaches; only PROVIDER slows or opens the channel."""
+    """How far an answer reaches: beyond the one notification, a breaker opens on just so much.
+
+    Only PROVIDER slows or stops the channel. The notification's own columns tell which identity
+    (its stream's), country or endpoint it is.
+    """
 
     DESTINATION = "destination"
     ENDPOINT = "endpoint"
@@ -47,6 +52,13 @@ class Answer:
     detail: str | None = None
     http_status: int | None = None
     retry_after_seconds: float | None = None
+    unforeseen: bool = False
+    """No table names the answer: it is taken conservatively, and counted."""
+
+    @property
+    def reach(self) -> "Scope | None":
+        """How far it reaches, where it is about more than the notification."""
+        return None
 
     @property
     def rank(self) -> Rank:
@@ -79,6 +91,13 @@ class Rejected(Answer):
 class Refused(Answer):
     name = OutcomeName.REFUSED
     suppress: Scope = Scope.DESTINATION
+    """ENDPOINT: the endpoint as well as the address."""
+    reason: SuppressionReason = SuppressionReason.INVALID
+    source: str = "provider"
+
+    @property
+    def reach(self) -> Scope:
+        return self.suppress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +117,10 @@ class Throttled(Answer):
     scope: Scope = Scope.PROVIDER
 
     @property
+    def reach(self) -> Scope:
+        return self.scope
+
+    @property
     def spends(self) -> bool:
         return False
 
@@ -106,6 +129,10 @@ class Throttled(Answer):
 class Blocked(Answer):
     name = OutcomeName.BLOCKED
     scope: Scope = Scope.PROVIDER
+
+    @property
+    def reach(self) -> Scope:
+        return self.scope
 
     @property
     def spends(self) -> bool:

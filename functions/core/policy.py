@@ -7,6 +7,7 @@ that moment: never from copies made when the notification was accepted.
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+from uuid import UUID
 
 POLICY_VERSION = 1
 """Raised with every change of meaning, so that a stored verdict can be explained later."""
@@ -23,6 +24,9 @@ class Defer:
 
     until: datetime
     reason: str
+    blocked: bool = False
+    """Something else than the policy is in its way: it is eligible all the same, and counts as
+    waiting from when it was."""
     name = "defer"
 
 
@@ -34,7 +38,16 @@ class Suppress:
     name = "suppress"
 
 
-Verdict = Allow | Defer | Suppress
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Not before a person says so: it waits under the hold, which is written on it already."""
+
+    hold_id: UUID
+    reason: str
+    name = "hold"
+
+
+Verdict = Allow | Defer | Suppress | Hold
 
 
 class Candidate(Protocol):

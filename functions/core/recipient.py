@@ -33,6 +33,7 @@ _ENDPOINT_ARN = re.compile(
 )
 # urlsplit drops tabs and line breaks, and browsers read a backslash as a slash: neither may pass.
 _NEVER_IN_A_URL = re.compile(r"[\x00-\x20\x7f\\]")
+_UNKNOWN_REGION = "ZZ"
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 
 
@@ -66,6 +67,36 @@ def recipient_hash(hash_key: bytes, channel: str, recipient: str) -> bytes:
     """Return the keyed hash (32 bytes) of a normalised address, by its comparison form."""
     content = f"{channel}:{comparison_form(channel, recipient)}".encode()
     return hmac.digest(hash_key, content, hashlib.sha256)
+
+
+def origin_of(url: str) -> str:
+    """Return the origin of a normalised URL: scheme, host, and the port if it names one."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+@lru_cache(maxsize=8192)
+def country_of(number: str) -> str | None:
+    """Return the country (ISO 3166, two letters) of an E.164 number; None where it has none.
+
+    None for what is no number, and for the codes that belong to no country (satellites, +800). A
+    number in no plan that we know (plans are older than the numbers) is of its code's main
+    country: +1 555 is of the US.
+    """
+    from phonenumbers import (  # 60 ms that only the door needs
+        NumberParseException,
+        parse,
+        region_code_for_country_code,
+        region_code_for_number,
+    )
+
+    try:
+        parsed = parse(number, None)
+    except NumberParseException:
+        return None
+    code = parsed.country_code or 0
+    region = region_code_for_number(parsed) or region_code_for_country_code(code)
+    return region if region and region.isalpha() and region != _UNKNOWN_REGION else None
 
 
 def _normalise_email(recipient: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from functions.core.evidence import Rank
-from functions.core.evidence_words import attempt_words, receipt_words
+from functions.core.evidence_words import attempt_words, receipt_words, scope_words
 from functions.core.history import Attempt, Dossier, History, WeighedReceipt
 from functions.core.states import Status
 from functions.core.timeline import Entry, numbers_of, open_at
@@ -33,6 +33,15 @@ class Course:
                 break
             status = entry.to_status
         return status
+
+    def is_ended_by_us_at(self, time: datetime) -> bool:
+        """Whether it had been ended as never submitted: what a report suppresses had been."""
+        last = self.entries[0]
+        for entry in self.entries:
+            if entry.at > time:
+                break
+            last = entry if entry.to_status != last.to_status else last
+        return last.to_status in _ENDED_BY_US and last.receipt_id is None
 
 
 def remarks(dossier: Dossier, entries: Sequence[Entry]) -> list[Entry]:
@@ -114,7 +123,7 @@ def _came_to(attempt: Attempt) -> str:
         case "unknown":
             return ", so it may have been accepted"
         case outcome:
-            return f", which counts as {outcome}"
+            return f", which counts as {outcome}{scope_words(attempt.scope)}"
 
 
 def _reports(history: History, course: Course) -> list[Entry]:
@@ -130,7 +139,8 @@ def _reports(history: History, course: Course) -> list[Entry]:
                 opened=open_at(receipt.received_at, history.attempts),
             )
             before = max(known, _RANKS.get(status, Rank.NONE))
-            why = _why_nothing_moved(receipt, status, before)
+            ended = course.is_ended_by_us_at(receipt.received_at)
+            why = _why_nothing_moved(receipt, status, before, ended_by_us=ended)
             sentence = f"{words}. {why}"
             entries.append(
                 _remark(receipt.received_at, "provider", status, sentence, receipt_id=receipt.id)
@@ -140,12 +150,14 @@ def _reports(history: History, course: Course) -> list[Entry]:
     return entries
 
 
-def _why_nothing_moved(receipt: WeighedReceipt, status: str, known: int) -> str:
+def _why_nothing_moved(
+    receipt: WeighedReceipt, status: str, known: int, *, ended_by_us: bool
+) -> str:
     if not receipt.applied:
         return "It names another recipient, so it changes nothing."
     if receipt.evidence_rank == Rank.NONE:
         return "It says nothing of delivery, so it is kept and changes nothing."
-    if status in _ENDED_BY_US:
+    if ended_by_us:
         return (
             f"The notification was {status}, with nothing submitted as far as is known: the report "
             "is kept and counted, and changes nothing."

@@ -1,27 +1,46 @@
 """When a notification is due again after an attempt that did not end it.
 
-d = min(base · 2^(k-1), cap) and the delay is d/2 + uniform(0, d/2), where k counts the attempts
-that spent budget: half of the wait is kept so that retries spread without ever bunching at zero
-("equal jitter"). A provider's Retry-After never shortens it and is clamped to one hour.
+d = min(base · 2^(k-1), cap), or min(base · k, cap) by the linear curve, and the delay is
+d/2 + uniform(0, d/2), where k counts the attempts that spent budget: half of the wait is kept so
+that retries spread without ever bunching at zero ("equal jitter"). A provider's Retry-After never
+shortens it and is clamped to one hour.
 """
 
 import random
 from dataclasses import dataclass
+from enum import StrEnum
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
+class Curve(StrEnum):
+    """As stored in ``channels.backoff_curve``."""
+
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+
+
+class UnknownPolicy(StrEnum):
+    """As stored in ``channels.unknown_policy``: what becomes of an attempt whose outcome nobody
+    could find out, where no key makes another one safe."""
+
+    RETRY = "retry"
+    HOLD = "hold"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """A channel's curve. Defaults (channels table): base 60 s, cap 30 min."""
+    """A channel's curve. Defaults (channels table): exponential, base 60 s, cap 30 min."""
 
     base_seconds: float
     cap_seconds: float
+    curve: str = Curve.EXPONENTIAL
 
     def ceiling_seconds(self, attempts_spent: int) -> float:
         """Return d for the k-th spent attempt (k ≥ 1; 0 counts as 1)."""
-        exponent = min(max(attempts_spent, 1) - 1, 62)
-        return min(self.base_seconds * 2.0**exponent, self.cap_seconds)
+        k = max(attempts_spent, 1)
+        times = float(k) if self.curve == Curve.LINEAR else 2.0 ** min(k - 1, 62)
+        return min(self.base_seconds * times, self.cap_seconds)
 
     def delay_seconds(
         self,

@@ -6,11 +6,10 @@ braces are filled from the evidence.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
-from functions.core.evidence_words import moment
+from functions.core.evidence_words import meaning
 from functions.core.history import Step
-from functions.core.states import MAX_STARTS, Reason, Status
+from functions.core.states import MAX_STARTS, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +22,12 @@ class Evidence:
     """Its attempt alone."""
     wait: str = ""
     """How long the provider asked to wait."""
+    scope: str | None = None
+    """How far its answer reaches."""
+    passed_on: str = ""
+    """The provider it is due with, since this one provably did not take it."""
+    instead: str = ""
+    """The provider the next attempt was made with, if that is another one."""
     report: str = "The provider reported on it"
     operator: str = "An operator"
     consent: str = ""
@@ -36,8 +41,30 @@ class Evidence:
 CAUSES: dict[str, str] = {
     "client": "It was cancelled before anything was sent.",
     "claim.not_dispatched": "It could not be handed to the queue; its lease was given back.",
+    "claim.country_blocked": "Its country is blocked at the provider, so no attempt was opened.",
+    "claim.endpoint_paused": "Its endpoint is paused, so no attempt was opened.",
+    "claim.endpoint_busy": (
+        "Its endpoint has failed, and as many calls to it as it gets at once were under way."
+    ),
+    "claim.retries_off": "Retries are off for its channel, and it was tried before.",
+    "claim.lease_lost": "Somebody else had moved it by then.",
     "policy": "The policy decided against sending it now ({reason}).",
-    "sender.paused": "The channel had been paused since the lease, so no attempt was opened.",
+    "policy.country_not_allowed": "Its organization may not send SMS to its country.",
+    "policy.mix_shifted": (
+        "Messages to its country or its prefix are unlike what its organization usually sends."
+    ),
+    "policy.number_velocity": "Its number had as many messages as one gets in an hour.",
+    "policy.prefix_velocity": (
+        "The numbers of its prefix had as many messages as they get in an hour."
+    ),
+    "policy.sms_budget_spent": "Its organization's money for SMS was spent for the day (UTC).",
+    "policy.sms_price_unknown": "There were no prices to keep its organization's SMS budget by.",
+    "sender.paused": (
+        "Its channel or its stream had been paused since the lease, so no attempt was opened."
+    ),
+    "sender.disabled": (
+        "Its endpoint has asked never to be called again, so no attempt was opened."
+    ),
     "sender.expired": "Its time to be sent had passed before an attempt was opened.",
     "sender.expired.open": "{attempt}; the next try would come after its time to be sent.",
     "sender.suppressed": (
@@ -59,19 +86,12 @@ CAUSES: dict[str, str] = {
     "sender.accepted": "{attempt}: it was accepted.",
     "sender.provider_gives_no_receipts": "{attempt}: it was accepted.",
     "sender.transient": "{attempt}: it was not accepted, for a passing reason.",
-    "sender.throttled": (
-        "{attempt}: the provider asked to slow down{wait}; the attempt is not counted."
-    ),
-    "sender.blocked": (
-        "{attempt}: our account at the provider is blocked or misconfigured; the attempt is not "
-        "counted."
-    ),
+    "sender.throttled": "{attempt}: {means}{wait}; the attempt is not counted.",
+    "sender.blocked": "A breaker or its endpoint was closed by then, so no attempt was opened.",
+    "sender.blocked.open": "{attempt}: {means}; the attempt is not counted.",
     "sender.unknown": "{attempt}, so it may have been accepted.",
     "sender.rejected": "{attempt}: the provider rejected it for good.",
-    "sender.refused": (
-        "{attempt}: the provider refused the address as opted out or no longer valid, and it is "
-        "suppressed from now on."
-    ),
+    "sender.refused": "{attempt}: {means}.",
     "sender.budget_spent": "{attempt}: it was not accepted, and no attempt is left.",
     "sender.outcome_unknown": (
         "{attempt}. One of its attempts may have been accepted, and another could send it twice."
@@ -110,6 +130,8 @@ CAUSES: dict[str, str] = {
         "{operator} marked it after the database was restored: it may have been sent in the time "
         "that was lost."
     ),
+    "operator.hold_released": "{operator} released the hold it waited under.",
+    "operator.hold_discarded": "{operator} discarded the hold it waited under.",
     "operator.replayed": "{operator} had the stored reports read again by the rules of today.",
     "operator.replayed.told": (
         "{operator} had the stored reports read again by the rules of today. {report}."
@@ -161,12 +183,20 @@ OWN_ENDS: dict[tuple[str, str], str] = {
     ("reconcile.grace_over", Status.DEAD): (
         "Its channel's policy is not to risk a second message: it is held for a person to decide."
     ),
-    ("report", Status.SUPPRESSED): "The provider's own suppression list forbids the address.",
+    ("report", Status.SUPPRESSED): (
+        "The provider's own suppression list forbids the address, which is suppressed here as well "
+        "from now on."
+    ),
+    ("policy.mix_shifted", Status.PENDING): "It is on hold until a person has looked at them.",
     ("operator.requeued", Status.PENDING): "It waits to be sent{again}.",
+    ("operator.hold_released", Status.PENDING): "It waits to be sent{again}.",
     ("operator.discarded", Status.DEAD): "It rests as it is; only evidence can still change it.",
     ("operator.settled_delivered", Status.DELIVERED): "It counts as delivered.",
     ("operator.settled_hold", Status.DEAD): _FOR_A_PERSON,
 }
+
+_PASSED_ON = "It is passed on to {passed_on} at once, without an attempt spent."
+_INSTEAD = "The next attempt was made with {instead}."
 
 AFTERWARDS: dict[tuple[str, str | None], str] = {
     (Status.PENDING, None): "It was waiting for another try, which is not made.",
@@ -175,6 +205,11 @@ AFTERWARDS: dict[tuple[str, str | None], str] = {
     (Status.UNCONFIRMED, None): "It had ended unconfirmed before.",
     (Status.EXPIRED, None): "It had expired before, and proof of acceptance counts all the same.",
     (Status.DELIVERED, Status.FAILED): "That outweighs the earlier proof of delivery.",
+    (Status.DELIVERED, Status.SUPPRESSED): "That outweighs the earlier proof of delivery.",
+    (Status.FAILED, Status.SUPPRESSED): "That outweighs the failure that was reported before.",
+    (Status.SUPPRESSED, Status.FAILED): (
+        "It happened before the provider's own suppression list was asked, and so it decides."
+    ),
     (Status.FAILED, Status.DELIVERED): "That outweighs the failure that was reported before.",
     (Status.FAILED, Status.SUBMITTED): "The failure that was reported before no longer counts.",
     (Status.DELIVERED, Status.SUBMITTED): "The earlier proof of delivery no longer counts.",
@@ -194,11 +229,11 @@ _PROVES = frozenset(
 
 def cause_of(step: Step) -> str | None:
     """Return the name of the step's cause in ``CAUSES``; None for one without words of its own."""
+    cause = f"{step.actor}.{step.reason}"
     if step.actor in ("client", "policy"):
-        return step.actor
+        return cause if cause in CAUSES else step.actor
     if step.actor == "provider" or (step.receipt_id is not None and step.actor != "operator"):
         return "report"
-    cause = f"{step.actor}.{step.reason}"
     if step.attempt_id is not None and f"{cause}.open" in CAUSES:
         return f"{cause}.open"
     if step.receipt_id is not None and f"{cause}.told" in CAUSES:
@@ -214,11 +249,18 @@ def sentence(step: Step, evidence: Evidence) -> str:
         because = f" ({step.reason})" if step.reason and step.reason != step.to_status else ""
         parts = [f"It changed from {step.from_status} to {step.to_status}{because}.", end]
     else:
-        parts = [CAUSES[cause], end]
+        parts = [CAUSES[cause], *_ahead(evidence, end)]
     if cause in _PROVES and step.from_status != step.to_status:
         after = AFTERWARDS.get((step.from_status, step.to_status))
         parts.append(after or AFTERWARDS.get((step.from_status, None), ""))
     return " ".join(_filled(part, step, evidence) for part in parts if part)
+
+
+def _ahead(evidence: Evidence, end: str) -> list[str]:
+    """Return where the change leads, and to whom."""
+    if evidence.passed_on:
+        return [_PASSED_ON]
+    return [end, _INSTEAD] if evidence.instead else [end]
 
 
 def _filled(text: str, step: Step, evidence: Evidence) -> str:
@@ -228,6 +270,9 @@ def _filled(text: str, step: Step, evidence: Evidence) -> str:
         attempt=evidence.attempt,
         number=evidence.number,
         wait=evidence.wait,
+        means=meaning(step.reason, evidence.scope),
+        passed_on=evidence.passed_on,
+        instead=evidence.instead,
         report=evidence.report,
         operator=evidence.operator,
         consent=evidence.consent,
@@ -235,46 +280,3 @@ def _filled(text: str, step: Step, evidence: Evidence) -> str:
         again=evidence.again,
         until=evidence.until,
     )
-
-
-_STANDINGS: dict[str, str] = {
-    Status.PENDING: "It waits to be sent, since {since}",
-    Status.LEASED: "It is being sent, since {since}",
-    Status.UNCERTAIN: "It may or may not have been accepted, since {since}",
-    Status.SUBMITTED: "The provider accepted it, and since {since} its delivery is not confirmed",
-    Status.DELIVERED: "It was delivered, as is known since {since}",
-    Status.FAILED: "It was accepted and could not be delivered, as is known since {since}",
-    Status.UNCONFIRMED: "It ended at {since}; it may have been accepted, and nothing confirms it",
-    Status.SUPPRESSED: "It was stopped at {since}, because it must not be sent",
-    Status.CANCELLED: "It was cancelled at {since}, before anything was sent",
-    Status.EXPIRED: "It expired at {since}, before anything was sent",
-    Status.DEAD: "It is held for a person, since {since}",
-}
-
-_BECAUSE: dict[str, str] = {
-    Reason.REJECTED: "the provider rejected it for good",
-    Reason.BUDGET_SPENT: "every attempt it may have has failed",
-    Reason.OUTCOME_UNKNOWN: "an attempt may have been accepted, and another could send it twice",
-    Reason.CRASH_LOOP: "senders that worked on it kept failing",
-    Reason.WAITED_TOO_LONG: "the provider asked to wait for too long",
-    Reason.UNREADABLE: "what is stored cannot be sent by its channel",
-    Reason.INVALID: "what is stored is not valid",
-    Reason.NO_RECEIPT_BY_CUTOFF: "the provider did not report by the cutoff what became of it",
-    Reason.PROVIDER_GIVES_NO_RECEIPTS: "the provider gives no reports of delivery",
-    Reason.EXPIRED: "its time to be sent passed",
-    Reason.SUPPRESSED: "the recipient is on the suppression list",
-    Reason.REFUSED: "the provider refused the address as opted out or no longer valid",
-    Reason.ERASED: "the recipient was erased",
-}
-
-
-def summary(
-    status: str, *, reason: str | None, since: datetime, discarded_at: datetime | None
-) -> str:
-    """Return where a notification stands, why, and since when."""
-    because = ""
-    if reason is not None and status != Status.EXPIRED:
-        because = f": {_BECAUSE.get(reason, reason)}"
-    if discarded_at is not None:
-        return f"It was discarded at {moment(discarded_at)}, after it was held{because}."
-    return f"{_STANDINGS[status].format(since=moment(since))}{because}."

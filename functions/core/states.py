@@ -37,6 +37,14 @@ class Channel(StrEnum):
     WEBHOOK = "webhook"
 
 
+class Stream(StrEnum):
+    """What a sender identity is chosen by. Bulk is every category that the organization does not
+    list as transactional."""
+
+    TRANSACTIONAL = "transactional"
+    BULK = "bulk"
+
+
 class Priority(StrEnum):
     HIGH = "high"
     NORMAL = "normal"

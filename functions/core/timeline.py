@@ -15,6 +15,9 @@ from functions.core.history import Attempt, OperatorAction, Receipt, Row, Step
 from functions.core.sentence import Evidence, cause_of, sentence
 from functions.core.states import Status
 
+NOT_TAKEN = frozenset({"transient", "throttled", "blocked"})
+"""Outcomes after which another provider may be asked."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -42,11 +45,13 @@ def timeline(
     transitions: Sequence[Step],
     operator_actions: Sequence[OperatorAction] = (),
     decide_at: datetime | None = None,
+    next_provider: str | None = None,
 ) -> list[Entry]:
     """Return every step in order of time, acceptance first.
 
     ``operator_actions`` are named in the sentences: leave them out where operators stay unnamed.
-    ``decide_at`` is the end of the wait of a notification that is uncertain.
+    ``decide_at`` is the end of the wait of a notification that is uncertain, ``next_provider`` whom
+    it was passed on to.
     """
     numbers = numbers_of(attempts)
     known = {attempt.id: attempt for attempt in attempts}
@@ -63,6 +68,7 @@ def timeline(
         is_last = place == len(transitions)
         evidence = Evidence(
             **_of_attempt(attempt, numbers),
+            **_of_next_one(attempt, attempts, next_provider),
             **_of_report(report, step, attempts),
             **_of_operator(action),
             again=_again(notification) if is_last else "",
@@ -163,9 +169,24 @@ def _of_attempt(attempt: Attempt | None, numbers: dict[UUID, int]) -> dict[str, 
         return {}
     number = numbers[attempt.id]
     words = {"attempt": attempt_words(number, attempt), "number": f"attempt {number}"}
+    if attempt.scope is not None:
+        words["scope"] = attempt.scope
     if attempt.retry_after_seconds is not None:
         words["wait"] = f" for {duration(attempt.retry_after_seconds)}"
     return words
+
+
+def _of_next_one(
+    attempt: Attempt | None, attempts: Sequence[Attempt], next_provider: str | None
+) -> dict[str, str]:
+    """Return with whom it goes on, where that is somebody else than whom ``attempt`` was made
+    with, who provably did not take it."""
+    if attempt is None or attempt.outcome not in NOT_TAKEN:
+        return {}
+    after = [one for one in attempts if one.lease_number > attempt.lease_number]
+    if not after:
+        return {"passed_on": next_provider} if next_provider else {}
+    return {"instead": after[0].provider} if after[0].provider != attempt.provider else {}
 
 
 def _of_report(report: Receipt | None, step: Step, attempts: Sequence[Attempt]) -> dict[str, str]:
@@ -189,7 +210,7 @@ def _of_operator(action: OperatorAction | None) -> dict[str, str]:
 
 
 def _again(notification: Row) -> str:
-    if notification.status != Status.PENDING:
+    if notification.status != Status.PENDING or notification.hold_id is not None:
         return ""
     return (
         f"; the next try is due at {moment(notification.available_at)}, as attempt "

@@ -12,7 +12,13 @@ from pydantic import FailFast, TypeAdapter, ValidationError
 
 from functions.core.content import UnreadableContent, read_content
 from functions.core.errors import Fault, ValidationFailed
-from functions.core.recipient import InvalidRecipient, normalise, recipient_hash
+from functions.core.recipient import (
+    InvalidRecipient,
+    country_of,
+    normalise,
+    origin_of,
+    recipient_hash,
+)
 from functions.core.states import Channel, Priority
 from functions.core.strict_json import MAX_FAULTS
 from functions.core.times import DETAIL, InvalidTime, parse_time
@@ -157,6 +163,8 @@ def _read_item(item: Item, here: str, faults: list[Fault], door: Door) -> NewNot
         metadata=item.get("metadata") or {},
         send_at=send_at,
         expires_at=expires_at,
+        country=country_of(recipient) if channel == Channel.SMS else None,
+        origin=origin_of(recipient) if channel == Channel.WEBHOOK else None,
     )
 
 

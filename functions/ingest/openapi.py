@@ -92,10 +92,19 @@ def _operation(route: Route, shapes: _Shapes) -> dict[str, Any]:
             "required": True,
             "content": {"application/json": {"schema": shapes.reference(about.body)}},
         }
+    if about.form:
+        found["requestBody"] = _form(about.form)
     if route.scope is not None:
         found["security"] = [{"key": []}]
         found["description"] = f"Needs the scope `{route.scope}` (or `admin`)."
     return found
+
+
+def _form(fields: dict[str, str]) -> dict[str, Any]:
+    properties = {name: {"const": value} for name, value in fields.items()}
+    schema = {"schema": {"type": "object", "properties": properties}}
+    media_types = ("application/x-www-form-urlencoded", "multipart/form-data")
+    return {"required": False, "content": dict.fromkeys(media_types, schema)}
 
 
 def _answer(shape: Any, shapes: _Shapes, *, has_key: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from functions.ingest import (
     health,
     schemas,
     suppressions,
+    unsubscribe,
 )
 
 
@@ -25,6 +26,8 @@ class Operation:
     answers: dict[int, Any]
     """By status: the shape of the answer, or the media type of one that is not JSON."""
     body: Any = None
+    form: dict[str, str] = field(default_factory=dict[str, str])
+    """The fields of a body that may also be left out, with their values."""
     codes: tuple[str, ...] = ()
     """Problems beyond those that every route has."""
     parameters: dict[str, bool] = field(default_factory=dict[str, bool])
@@ -127,6 +130,28 @@ OPERATIONS: dict[Any, Operation] = {
         answers={200: answers.Suppression},
         body=schemas.LiftRequest,
         codes=("not_found", *_BODY_CODES),
+    ),
+    unsubscribe.get_unsubscribe: Operation(
+        name="showUnsubscribe",
+        summary="Show what an unsubscribe link stops; changes nothing",
+        tag="Suppressions",
+        answers={200: "text/html"},
+        codes=("not_found", "unavailable"),
+    ),
+    unsubscribe.head_unsubscribe: Operation(
+        name="headUnsubscribe",
+        summary="Say whether an unsubscribe link works; changes nothing",
+        tag="Suppressions",
+        answers={200: "text/html"},
+        codes=("not_found", "unavailable"),
+    ),
+    unsubscribe.post_unsubscribe: Operation(
+        name="unsubscribe",
+        summary="Stop the category of an unsubscribe link, by its form or by one click (RFC 8058)",
+        tag="Suppressions",
+        answers={200: "text/html"},
+        form={"List-Unsubscribe": "One-Click"},
+        codes=("not_found", "malformed_json", "too_large", "unavailable"),
     ),
     health.get_health: Operation(
         name="health",

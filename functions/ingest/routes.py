@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from functions.core.api_key import Scope
-from functions.ingest import accept, browse, cancel, documents, health, suppressions
+from functions.ingest import accept, browse, cancel, documents, health, suppressions, unsubscribe
 from functions.ingest.answer import Answer
 from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request
@@ -71,6 +71,9 @@ ROUTES = (
         scope=Scope.ADMIN,
         serve=suppressions.post_lift,
     ),
+    Route(method="GET", path=unsubscribe.PATH, scope=None, serve=unsubscribe.get_unsubscribe),
+    Route(method="HEAD", path=unsubscribe.PATH, scope=None, serve=unsubscribe.head_unsubscribe),
+    Route(method="POST", path=unsubscribe.PATH, scope=None, serve=unsubscribe.post_unsubscribe),
     Route(method="GET", path="/v1/health", scope=None, serve=health.get_health),
     Route(method="GET", path="/v1/openapi.json", scope=None, serve=documents.get_openapi),
     Route(method="GET", path="/v1/docs", scope=None, serve=documents.get_docs),

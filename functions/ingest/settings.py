@@ -8,7 +8,9 @@ from functions.runtime.settings import WithDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(WithDatabase):
-    hash_secret_arn: Annotated[str, "Secret whose `current` keys recipient hashes and cursors"]
+    hash_secret_arn: Annotated[
+        str, "Secret whose `current` keys recipient hashes, cursors and unsubscribe links"
+    ]
     local_webhook_origin: Annotated[
         str, "The one origin exempt from the https rule for webhook recipients; empty on AWS"
     ] = ""

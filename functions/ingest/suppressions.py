@@ -1,5 +1,6 @@
 """Add, list and lift the facts that forbid to contact somebody."""
 
+import re
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -15,13 +16,14 @@ from functions.ingest.cursor import write_cursor
 from functions.ingest.deployment import Deployment
 from functions.ingest.faults import validate
 from functions.ingest.request import Request, invalid_parameter
-from functions.ingest.schemas import CHANNELS, LiftRequest, SuppressionRequest
+from functions.ingest.schemas import CATEGORY, CHANNELS, LiftRequest, SuppressionRequest
 from functions.store import suppression as store
 
 MAX_EVIDENCE_BYTES = 16 * 1024
 LIST_PARAMETERS = {
     "channel": False,
     "recipient": False,
+    "category": False,
     "active": False,
     "limit": False,
     "cursor": False,
@@ -62,15 +64,19 @@ def list_suppressions(request: Request, deployment: Deployment) -> Answer:
     channels = read_choices(parameters, "channel", CHANNELS)
     active = read_choices(parameters, "active", ["true", "false"])
     limit = read_limit(parameters)
-    bound = {
+    category = _category(parameters)
+    bound: dict[str, Any] = {
         "list": "suppressions",
         **{name: parameters.get(name) for name in ("channel", "recipient", "active")},
     }
+    if category is not None:  # without it a list has the cursors that it always had
+        bound["category"] = category
     rows = store.list_suppressions(
         deployment.database,
         organization_id=request.organization_id,
         channel=channels[0] if channels else None,
         recipient_hash=_recipient_hash(parameters, deployment),
+        category=category,
         active=None if active is None else active == ["true"],
         after=read_after(parameters, request, deployment, bound),
         limit=limit + 1,
@@ -130,6 +136,16 @@ def _fact(asked: SuppressionRequest | LiftRequest, deployment: Deployment) -> st
 
 def _normalise(channel: str, recipient: str, deployment: Deployment) -> str:
     return normalise(channel, recipient, local_webhook_origin=deployment.door.local_webhook_origin)
+
+
+def _category(parameters: dict[str, list[str]]) -> str | None:
+    """Return the category the list is narrowed to; a fact about every category is not of it."""
+    if "category" not in parameters:
+        return None
+    (category,) = parameters["category"]
+    if re.fullmatch(CATEGORY, category) is None:
+        raise invalid_parameter("category", f"It matches {CATEGORY}.")
+    return category
 
 
 def _recipient_hash(parameters: dict[str, list[str]], deployment: Deployment) -> bytes | None:

@@ -93,41 +93,84 @@ def migrate(connection: psycopg.Connection, *, folder: Path = FOLDER) -> list[st
 
 TUNABLE = frozenset(
     {
-        "provider", "provider_url", "rate", "burst", "max_in_flight", "page", "lease_seconds",
-        "provider_deadline_seconds", "backoff_base_seconds", "backoff_cap_seconds", "max_attempts",
+        "provider", "provider_url", "fallback_provider", "fallback_provider_url", "rate", "burst",
+        "max_in_flight", "page", "lease_seconds", "provider_deadline_seconds", "retries",
+        "backoff_curve", "backoff_base_seconds", "backoff_cap_seconds", "max_attempts",
         "waiting_limit_seconds", "check_base_seconds", "check_cap_seconds", "cutoff_seconds",
-        "grace_seconds", "unknown_policy", "poll_rate",
+        "grace_seconds", "unknown_policy", "poll_rate", "endpoint_concurrency",
     }
 )  # fmt: skip
 """What a deployment may set of a channel; its bucket and pause are the running service's."""
 
+TUNABLE_OF_STREAM = frozenset({"sender_identity", "configuration_set", "settings", "rate", "burst"})
+
+# Only what this deployment sets otherwise than the last one did: what it sets as before may have
+# been changed since, at run time, and stays so.
 CONFIGURE = """
     UPDATE channels SET (
-        provider, provider_url, rate, burst, max_in_flight, page, lease_seconds,
-        provider_deadline_seconds, backoff_base_seconds, backoff_cap_seconds, max_attempts,
-        waiting_limit_seconds, check_base_seconds, check_cap_seconds, cutoff_seconds,
-        grace_seconds, unknown_policy, poll_rate
+        provider, provider_url, fallback_provider, fallback_provider_url, rate, burst,
+        max_in_flight, page, lease_seconds, provider_deadline_seconds, retries, backoff_curve,
+        backoff_base_seconds, backoff_cap_seconds, max_attempts, waiting_limit_seconds,
+        check_base_seconds, check_cap_seconds, cutoff_seconds, grace_seconds, unknown_policy,
+        poll_rate, endpoint_concurrency, deployed
     ) = (
-        SELECT provider, provider_url, rate, burst, max_in_flight, page, lease_seconds,
-               provider_deadline_seconds, backoff_base_seconds, backoff_cap_seconds, max_attempts,
+        SELECT provider, provider_url, fallback_provider, fallback_provider_url, rate, burst,
+               max_in_flight, page, lease_seconds, provider_deadline_seconds, retries,
+               backoff_curve, backoff_base_seconds, backoff_cap_seconds, max_attempts,
                waiting_limit_seconds, check_base_seconds, check_cap_seconds, cutoff_seconds,
-               grace_seconds, unknown_policy, poll_rate
-          FROM jsonb_populate_record(channels, %(numbers)s::jsonb)
+               grace_seconds, unknown_policy, poll_rate, endpoint_concurrency,
+               channels.deployed || %(deployed)s::jsonb
+          FROM jsonb_populate_record(channels, (
+               SELECT coalesce(jsonb_object_agg(key, value), '{}')
+                 FROM jsonb_each(%(numbers)s::jsonb)
+                WHERE value IS DISTINCT FROM channels.deployed -> key))
     )
      WHERE name = %(name)s
 """
 
+CONFIGURE_STREAM = """
+    UPDATE streams SET (sender_identity, configuration_set, settings, rate, burst) = (
+        SELECT sender_identity, configuration_set, settings, rate, burst
+          FROM jsonb_populate_record(streams, (
+               SELECT coalesce(jsonb_object_agg(key, value), '{}')
+                 FROM jsonb_each(%(numbers)s::jsonb)
+                WHERE value IS DISTINCT FROM (
+                      SELECT deployed -> (streams.name || '.' || key)
+                        FROM channels
+                       WHERE channels.name = streams.channel)))
+    )
+     WHERE channel = %(channel)s AND name = %(stream)s
+"""
+
 
 def configure(connection: psycopg.Connection, channels: Mapping[str, Mapping[str, Any]]) -> None:
-    """Set the named columns of each channel; columns that are not named keep their value.
+    """Set the named columns of each channel, and those of its streams below ``streams``, where they
+    differ from what was deployed last; all others keep their value.
 
-    Raises MigrationRefused for a channel or a column that there is not: a misspelt number would
-    otherwise be a silent default.
+    Raises MigrationRefused for a channel, a stream or a column that there is not: a misspelt number
+    would otherwise be a silent default.
     """
     with connection.transaction():
-        for name, numbers in sorted(channels.items()):
-            if unknown := sorted(set(numbers) - TUNABLE):
-                raise MigrationRefused(f"A channel has no number named {', '.join(unknown)}.")
-            parameters = {"name": name, "numbers": json.dumps(dict(numbers))}
+        for name, named in sorted(channels.items()):
+            numbers = dict(named)
+            streams: Mapping[str, Mapping[str, Any]] = numbers.pop("streams", {})
+            _refuse_unknown("channel", numbers, TUNABLE)
+            deployed = dict(numbers)
+            for stream, more in sorted(streams.items()):
+                _refuse_unknown("stream", more, TUNABLE_OF_STREAM)
+                parameters = {"channel": name, "stream": stream, "numbers": json.dumps(dict(more))}
+                if connection.execute(CONFIGURE_STREAM, parameters).rowcount == 0:
+                    raise MigrationRefused(f"There is no stream named {stream} of {name}.")
+                deployed |= {f"{stream}.{column}": value for column, value in more.items()}
+            parameters = {
+                "name": name,
+                "numbers": json.dumps(numbers),
+                "deployed": json.dumps(deployed),
+            }
             if connection.execute(CONFIGURE, parameters).rowcount == 0:
                 raise MigrationRefused(f"There is no channel named {name}.")
+
+
+def _refuse_unknown(what: str, numbers: Mapping[str, Any], known: frozenset[str]) -> None:
+    if unknown := sorted(set(numbers) - known):
+        raise MigrationRefused(f"A {what} has no number named {', '.join(unknown)}.")

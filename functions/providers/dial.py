@@ -16,6 +16,18 @@ CONNECT_SECONDS = 5.0
 
 Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 Resolve = Callable[[str, int], Sequence[Address]]
+"""Raises socket.gaierror for a name without address, Forbidden for one that may not be called."""
+
+Guard = Callable[[Resolve], Resolve]
+"""Stands before a resolver and judges its answers."""
+
+
+class Forbidden(Exception):
+    """A name must not be called, whatever it resolves to; ``code`` says why."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def system_resolve(host: str, port: int) -> Sequence[Address]:
@@ -26,7 +38,7 @@ def system_resolve(host: str, port: int) -> Sequence[Address]:
 def dial(host: str, port: int, *, deadline: float, resolve: Resolve) -> socket.socket:
     """Return a socket connected to ``host``, whose timeout ends at ``deadline`` (monotonic).
 
-    Raises TimeoutError, socket.gaierror, or the OSError of the last address.
+    Raises TimeoutError, socket.gaierror, Forbidden, or the OSError of the last address.
     """
     failure: OSError = socket.gaierror(socket.EAI_NONAME, "the name has no address")
     for family, kind, protocol, _, address in _resolve_by(host, port, deadline, resolve):

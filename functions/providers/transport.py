@@ -24,7 +24,14 @@ from urllib3.exceptions import (
     NewConnectionError,
 )
 
-from functions.providers.dial import Resolve, dial, seconds_until, system_resolve
+from functions.providers.dial import (
+    Forbidden,
+    Guard,
+    Resolve,
+    dial,
+    seconds_until,
+    system_resolve,
+)
 
 MAX_RESPONSE_BYTES = 64 * 1024
 USER_AGENT = "sendoff"
@@ -51,6 +58,14 @@ class Lost:
 
 class _Late(HTTPError):
     """The deadline passed before the first byte was written."""
+
+
+class _Barred(HTTPError):
+    """The guard of this call lets it go nowhere; ``code`` is its reason."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 class _Watch:
@@ -108,6 +123,8 @@ class _Watched(HTTPConnection):
         watch = _current.watch
         try:
             return dial(self._dns_host, self.port, deadline=watch.deadline, resolve=watch.resolve)
+        except Forbidden as error:
+            raise _Barred(error.code) from error
         except socket.gaierror as error:
             raise NameResolutionError(self.host, self, error) from error
         except TimeoutError as error:
@@ -139,38 +156,58 @@ class _TlsPool(_Pool, HTTPSConnectionPool):
     ConnectionCls = _WatchedTls  # pyright: ignore[reportAssignmentType]
 
 
+class _SinglePool(_Pool):
+    """Keeps no connection: the next call resolves its name, and is judged, for itself."""
+
+    def _put_conn(self, conn: Any) -> None:
+        _current.watch.let_go()
+        if conn is not None:
+            conn.close()
+
+
+class _SingleTlsPool(_SinglePool, _TlsPool):
+    pass
+
+
 class Transport:
     """The connections of one environment; safe to use from several threads."""
 
     def __init__(self, *, connections: int = 10, resolve: Resolve = system_resolve) -> None:
         self._resolve = resolve
-        self._pools = urllib3.PoolManager(
-            num_pools=32,
-            maxsize=connections,
-            retries=False,
-            ssl_context=ssl.create_default_context(),  # 50 ms of certificates, once for all
-        )
-        pools: dict[str, type[Any]] = {"http": _Pool, "https": _TlsPool}
-        self._pools.pool_classes_by_scheme = pools
+        context = ssl.create_default_context()  # 50 ms of certificates, once for all
+        self._pools = _pool_manager(connections, context, http=_Pool, https=_TlsPool)
+        self._single = _pool_manager(1, context, http=_SinglePool, https=_SingleTlsPool)
 
     def request(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes, deadline: float
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        deadline: float,
+        guard: Guard | None = None,
     ) -> Response | Lost:
         """Write the request once; return its answer, or how it was lost, by ``deadline``.
 
         ``deadline`` is by ``time.monotonic``: it goes on while a process is stopped, so one that
-        thaws too late finds no time left and sends nothing.
+        thaws too late finds no time left and sends nothing. Under a ``guard`` the call has a
+        connection of its own, to an address that was judged for this very call. What the guard
+        forbids is Lost by its code, not begun.
         """
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             return Lost(begun=False, code="deadline", detail="there was no time left to begin")
-        with _watching(deadline, self._resolve) as watch:
+        pools, resolve, own = self._pools, self._resolve, dict[str, str]()
+        if guard is not None:
+            pools, resolve, own = self._single, guard(self._resolve), {"Connection": "close"}
+        with _watching(deadline, resolve) as watch:
             try:
-                answer = self._pools.urlopen(
+                answer = pools.urlopen(
                     method,
                     url,
                     body=body,
-                    headers={"User-Agent": USER_AGENT, **headers},
+                    headers={"User-Agent": USER_AGENT, **own, **headers},
                     redirect=False,
                     retries=False,
                     preload_content=False,
@@ -180,6 +217,17 @@ class Transport:
             except (HTTPError, OSError, ValueError) as error:
                 return Lost(begun=watch.begun, code=_code_of(error, watch), detail=_say(error))
             return _read(answer, watch)
+
+
+def _pool_manager(
+    connections: int, context: ssl.SSLContext, **classes: type[Any]
+) -> urllib3.PoolManager:
+    """Return pools that follow nothing, repeat nothing, and know no proxy of the environment."""
+    pools = urllib3.PoolManager(
+        num_pools=32, maxsize=connections, retries=False, ssl_context=context
+    )
+    pools.pool_classes_by_scheme = classes
+    return pools
 
 
 @contextlib.contextmanager
@@ -225,6 +273,8 @@ def _read(answer: urllib3.BaseHTTPResponse, watch: _Watch) -> Response | Lost:
 def _code_of(error: Exception, watch: _Watch) -> str:
     if isinstance(error, _Late):
         return "deadline"
+    if isinstance(error, _Barred):
+        return error.code
     if isinstance(error, NameResolutionError):
         return "name_resolution"
     if isinstance(error, NewConnectionError):  # to urllib3 a kind of timeout

@@ -42,6 +42,10 @@ class NewNotification:
     metadata: dict[str, str]
     send_at: datetime | None
     expires_at: datetime | None
+    country: str | None = None
+    """ISO 3166 code of a telephone number, where it has one."""
+    origin: str | None = None
+    """Scheme, host and port of a webhook's URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +149,7 @@ class _Inserted:
 
 # item:     ids in input order, so that the order of ids is the order asked for.
 # clock:    one moment for all, after every id.
+# asking:   which categories the organization calls transactional. All others are bulk.
 # inserted: sorted by the unique index of events against deadlocks; rows without an event meet no
 #           index of that kind and keep their order. A twin's row, or an earlier one of this very
 #           batch, hides a row: it is then missing in RETURNING.
@@ -155,21 +160,27 @@ INSERT_NOTIFICATIONS = """
                    jsonb_to_recordset(%(items)s::jsonb) AS (
                        channel text, recipient text, recipient_hash bytea, content jsonb,
                        priority text, category text, event_id text, reference text,
-                       metadata jsonb, send_at timestamptz, expires_at timestamptz
+                       metadata jsonb, send_at timestamptz, expires_at timestamptz,
+                       country text, origin text
                    )
                ) WITH ORDINALITY AS i (
                    channel, recipient, recipient_hash, content, priority, category, event_id,
-                   reference, metadata, send_at, expires_at, place
+                   reference, metadata, send_at, expires_at, country, origin, place
                )
     ),
     clock AS MATERIALIZED (
         SELECT coalesce(%(now)s, max(clock_timestamp())) AS now FROM item
     ),
+    asking AS MATERIALIZED (
+        SELECT coalesce((SELECT transactional_categories FROM organizations
+                          WHERE id = %(organization_id)s), '{transactional}') AS categories
+    ),
     inserted AS (
         INSERT INTO notifications (
             id, organization_id, batch_id, batch_index, channel, recipient, recipient_hash,
             content, priority, category, event_id, reference, metadata, send_at, expires_at,
-            max_attempts, created_at, updated_at, ready, available_at, eligible_at
+            max_attempts, created_at, updated_at, ready, available_at, eligible_at, stream,
+            country, origin
         )
         SELECT i.id, %(organization_id)s, %(batch_id)s,
                CASE WHEN %(batch_id)s::uuid IS NOT NULL THEN i.place - 1 END,
@@ -178,10 +189,13 @@ INSERT_NOTIFICATIONS = """
                i.priority, i.category, i.event_id, i.reference, i.metadata, i.send_at,
                i.expires_at, channels.max_attempts, uuid_extract_timestamp(i.id),
                uuid_extract_timestamp(i.id), i.send_at IS NULL OR i.send_at <= clock.now,
-               greatest(i.send_at, clock.now), greatest(i.send_at, clock.now)
+               greatest(i.send_at, clock.now), greatest(i.send_at, clock.now),
+               CASE WHEN i.category = ANY(asking.categories) THEN 'transactional' ELSE 'bulk' END,
+               i.country, i.origin
           FROM item i
           JOIN channels ON channels.name = i.channel
          CROSS JOIN clock
+         CROSS JOIN asking
          ORDER BY i.event_id COLLATE "C" NULLS FIRST,
                   CASE WHEN i.event_id IS NOT NULL THEN i.channel END,
                   CASE WHEN i.event_id IS NOT NULL THEN i.recipient_hash END,

@@ -8,7 +8,9 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row
 
+from functions.core.breaker import PROBE_SECONDS
 from functions.core.declaration import Declaration, names_of_keyed
+from functions.store.breaker import grant_probes
 from functions.store.connection import Database
 from functions.store.lock import lock_notifications
 
@@ -32,7 +34,9 @@ class Begun:
     stale       another lease, no lease, an attempt already open, or the lease ran out
     expired     ``expires_at`` passed: ended
     suppressed  the address is suppressed: ended
-    paused      the channel was paused after the lease: due again, unspent
+    paused      the channel or its stream was paused after the lease: due again, unspent
+    blocked     a breaker or the endpoint is closed for now: due again, unspent
+    disabled    the endpoint asked never to be called again: ended
     held        an earlier attempt is in doubt, and its provider's key no longer makes another safe:
                 held for a person
     """
@@ -49,7 +53,8 @@ class Begun:
 # message: one token per notification, also when a message came twice in one batch.
 # held:    what may be done, by columns of the locked row and the newest suppression facts.
 #          A doubt under a key is safe to repeat with the provider that knows the key, and for as
-#          long as it does: otherwise it is held.
+#          long as it does: otherwise it is held. What is blocked is due again when somebody is to
+#          find out, or has: not at once, or it would go round and round.
 # opened:  the ledger row; the primary key (notification, lease) admits one attempt per lease.
 # The answer is put together without a join of these: with no statistics of them the planner would
 # compare each row with each, which took half of the time of a set of 100.
@@ -76,21 +81,48 @@ BEGIN = """
                           WHERE s.organization_id = n.organization_id AND s.channel = n.channel
                             AND s.recipient_hash = n.recipient_hash
                             AND (s.category IS NULL OR s.category = n.category)
+                            -- a link never stops what has become transactional since
+                            AND NOT (s.source = 'unsubscribe' AND n.stream = 'transactional')
                           ORDER BY s.category, s.id DESC))
                     THEN 'suppressed'
                     WHEN EXISTS (SELECT FROM channels c
                                   WHERE c.name = n.channel AND c.paused_at IS NOT NULL)
+                      OR EXISTS (SELECT FROM streams s
+                                  WHERE s.channel = n.channel AND s.name = n.stream
+                                    AND s.paused_at IS NOT NULL)
                     THEN 'paused'
+                    WHEN n.origin IS NOT NULL
+                     AND EXISTS (SELECT FROM endpoints e
+                                  WHERE e.organization_id = n.organization_id
+                                    AND e.origin = n.origin AND e.disabled_at IS NOT NULL)
+                    THEN 'disabled'
                     WHEN n.in_doubt > 0 AND n.provider = ANY(%(keyed)s)
                      AND n.provider <> %(provider)s
                     THEN 'provider_changed'
                     WHEN n.in_doubt > 0 AND n.key_first_used_at
                          <= t.at - %(key_window_seconds)s * interval '1 second'
                     THEN 'key_window_over'
-                    ELSE 'go' END AS verdict
+                    WHEN blocked.until IS NOT NULL THEN 'blocked'
+                    ELSE 'go' END AS verdict,
+               least(blocked.until, t.at + %(probe_seconds)s * interval '1 second') AS again_at
           FROM message m
           JOIN notifications n ON n.id = m.id
          CROSS JOIN instant t
+         CROSS JOIN LATERAL (
+               SELECT greatest(
+                      (SELECT max(b.probe_at)
+                         FROM breakers b
+                        WHERE b.channel = n.channel AND b.provider = %(provider)s
+                          AND b.opened_at IS NOT NULL AND b.probe_id IS DISTINCT FROM n.id
+                          AND b.key = CASE b.scope WHEN 'provider' THEN %(provider)s
+                                                   WHEN 'sender_identity' THEN n.stream
+                                                   ELSE n.country END),
+                      CASE WHEN n.origin IS NOT NULL
+                           THEN (SELECT e.probe_at
+                                   FROM endpoints e
+                                  WHERE e.organization_id = n.organization_id
+                                    AND e.origin = n.origin
+                                    AND e.probe_id IS DISTINCT FROM n.id) END) AS until) blocked
     ),
     opened AS (
         INSERT INTO attempts (notification_id, lease_number, id, provider, started_at)
@@ -110,13 +142,21 @@ BEGIN = """
     ),
     ended AS (
         UPDATE notifications n
-           SET status = CASE WHEN h.verdict = 'paused' THEN 'pending'
-                             WHEN h.verdict NOT IN ('expired', 'suppressed') THEN 'dead'
-                             WHEN n.in_doubt > 0 THEN 'unconfirmed' ELSE h.verdict END,
+           SET status = CASE WHEN h.verdict IN ('paused', 'blocked') THEN 'pending'
+                             WHEN h.verdict NOT IN ('expired', 'suppressed', 'disabled')
+                             THEN 'dead'
+                             WHEN n.in_doubt > 0 THEN 'unconfirmed'
+                             WHEN h.verdict = 'disabled' THEN 'suppressed'
+                             ELSE h.verdict END,
                reason = CASE WHEN h.verdict IN ('expired', 'suppressed') THEN h.verdict
-                             WHEN h.verdict <> 'paused' THEN 'outcome_unknown' END,
+                             WHEN h.verdict = 'disabled' THEN 'refused'
+                             WHEN h.verdict NOT IN ('paused', 'blocked') THEN 'outcome_unknown' END,
+               ready = n.ready AND h.verdict <> 'blocked',
+               available_at = CASE WHEN h.verdict = 'blocked' THEN h.again_at
+                                   ELSE n.available_at END,
                lease_until = NULL, updated_at = h.at,
-               final_at = CASE WHEN h.verdict IN ('expired', 'suppressed') THEN h.at END
+               final_at = CASE WHEN h.verdict IN ('expired', 'suppressed', 'disabled')
+                               THEN h.at END
           FROM held h
          WHERE n.id = h.id AND h.verdict NOT IN ('go', 'mine', 'stale')
         RETURNING n.id, n.organization_id, n.lease_number, n.status, h.verdict, h.at
@@ -147,13 +187,15 @@ def begin(
     declaration: Declaration,
     declarations: Sequence[Declaration],
     remaining_seconds: float,
+    probe: bool = False,
     now: datetime | None = None,
 ) -> dict[UUID, Begun]:
     """Open what may be opened, in one transaction; return the answer per notification there is.
 
     ``declaration`` is the provider's that will be called, ``declarations`` those of all there are.
     The lease is extended to at least ``remaining_seconds`` from now: the rest of the invocation and
-    a margin, so that no sweep finds a call that is still running.
+    a margin, so that no sweep finds a call that is still running. ``probe``: one of ``openings``
+    may be the one that finds out whether a breaker is still to be open.
     """
     ids = [opening.id for opening in openings]
     parameters = {
@@ -164,11 +206,21 @@ def begin(
         "keyed": names_of_keyed(declarations),
         "key_window_seconds": declaration.key_window_seconds if declaration.keyed else None,
         "remaining_seconds": remaining_seconds,
+        "probe_seconds": PROBE_SECONDS,
         "now": now,
     }
 
     def open_attempts(connection: psycopg.Connection) -> dict[UUID, Begun]:
         lock_notifications(connection, ids)
+        if probe:
+            grant_probes(
+                connection,
+                ids=ids,
+                leases=[opening.lease_number for opening in openings],
+                provider=declaration.name,
+                seconds=remaining_seconds,
+                now=now,
+            )
         with connection.cursor(row_factory=class_row(Begun), binary=True) as cursor:
             return {row.id: row for row in cursor.execute(BEGIN, parameters)}
 

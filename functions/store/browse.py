@@ -90,13 +90,14 @@ class Attempt:
     code: str | None
     detail: str | None
     retry_after_seconds: int | None
+    scope: str | None
     settled: str | None
     """Who settled an unknown outcome as not accepted, if anybody did."""
 
 
 READ_ATTEMPTS = """
     SELECT id, lease_number, provider, started_at, finished_at, outcome, reference, http_status,
-           code, detail, retry_after_seconds, settled
+           code, detail, retry_after_seconds, scope, settled
       FROM attempts
      WHERE notification_id = %(notification_id)s
      ORDER BY lease_number

@@ -18,26 +18,39 @@ class ChannelRow:
     name: str
     provider: str
     provider_url: str | None
+    fallback_provider: str | None
+    fallback_provider_url: str | None
     page: int
     max_in_flight: int
     lease_seconds: float
     provider_deadline_seconds: float
     backoff_base_seconds: float
     backoff_cap_seconds: float
+    backoff_curve: str
     waiting_limit_seconds: float
     check_base_seconds: float
     cutoff_seconds: float
     grace_seconds: float
+    endpoint_concurrency: int
+
+    def other_than(self, provider: str) -> str | None:
+        """Return whom the channel may ask instead of its own ``provider``; None from there on."""
+        return self.fallback_provider if provider == self.provider else None
 
     @property
     def backoff(self) -> Backoff:
-        return Backoff(base_seconds=self.backoff_base_seconds, cap_seconds=self.backoff_cap_seconds)
+        return Backoff(
+            base_seconds=self.backoff_base_seconds,
+            cap_seconds=self.backoff_cap_seconds,
+            curve=self.backoff_curve,
+        )
 
 
 READ_CHANNELS = """
-    SELECT name, provider, provider_url, page, max_in_flight, lease_seconds,
-           provider_deadline_seconds, backoff_base_seconds, backoff_cap_seconds,
-           waiting_limit_seconds, check_base_seconds, cutoff_seconds, grace_seconds
+    SELECT name, provider, provider_url, fallback_provider, fallback_provider_url, page,
+           max_in_flight, lease_seconds, provider_deadline_seconds, backoff_base_seconds,
+           backoff_cap_seconds, backoff_curve, waiting_limit_seconds, check_base_seconds,
+           cutoff_seconds, grace_seconds, endpoint_concurrency
       FROM channels
      ORDER BY name
 """

@@ -12,6 +12,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from functions.core.policy import POLICY_VERSION, Defer, Suppress, Verdict
+from functions.core.states import Stream
 from functions.store.connection import Database
 
 NO_ORGANIZATION = UUID(int=0)
@@ -20,15 +21,26 @@ NO_ORGANIZATION = UUID(int=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leased:
-    """A notification under a fresh lease, with what the policy reads of it."""
+    """A notification under a fresh lease, with what is read of it to decide whether it goes on."""
 
     id: UUID
     organization_id: UUID
     lease_number: int
     channel: str
+    stream: str
     priority: str
     category: str
+    country: str | None
+    origin: str | None
+    recipient_hash: bytes
+    attempts_spent: int
+    in_doubt: int
     now: datetime
+
+    @property
+    def is_first(self) -> bool:
+        """Nothing was attempted yet, or nothing that counts."""
+        return self.attempts_spent == 0 and self.in_doubt == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +68,8 @@ LEASE_PAGE = """
     WITH RECURSIVE turn (organization_id, seat) AS (
         (SELECT organization_id, 1
            FROM notifications
-          WHERE channel = %(channel)s AND priority = %(priority)s AND status = 'pending' AND ready
-            AND organization_id > %(after)s
+          WHERE channel = %(channel)s AND stream = %(stream)s AND priority = %(priority)s
+            AND status = 'pending' AND ready AND organization_id > %(after)s
           ORDER BY organization_id LIMIT 1)
         UNION ALL
         (SELECT next.organization_id, turn.seat + 1
@@ -65,8 +77,8 @@ LEASE_PAGE = """
           CROSS JOIN LATERAL (
                 SELECT organization_id
                   FROM notifications
-                 WHERE channel = %(channel)s AND priority = %(priority)s
-                   AND status = 'pending' AND ready
+                 WHERE channel = %(channel)s AND stream = %(stream)s
+                   AND priority = %(priority)s AND status = 'pending' AND ready
                    AND organization_id > turn.organization_id
                  ORDER BY organization_id LIMIT 1) next
           WHERE turn.seat < %(page)s)
@@ -74,8 +86,8 @@ LEASE_PAGE = """
     again (organization_id, seat) AS (
         (SELECT organization_id, (SELECT count(*) FROM turn)::int + 1
            FROM notifications
-          WHERE channel = %(channel)s AND priority = %(priority)s AND status = 'pending' AND ready
-            AND organization_id <= %(after)s
+          WHERE channel = %(channel)s AND stream = %(stream)s AND priority = %(priority)s
+            AND status = 'pending' AND ready AND organization_id <= %(after)s
             AND (SELECT count(*) FROM turn) < %(page)s
           ORDER BY organization_id LIMIT 1)
         UNION ALL
@@ -84,8 +96,8 @@ LEASE_PAGE = """
           CROSS JOIN LATERAL (
                 SELECT organization_id
                   FROM notifications
-                 WHERE channel = %(channel)s AND priority = %(priority)s
-                   AND status = 'pending' AND ready
+                 WHERE channel = %(channel)s AND stream = %(stream)s
+                   AND priority = %(priority)s AND status = 'pending' AND ready
                    AND organization_id > again.organization_id AND organization_id <= %(after)s
                  ORDER BY organization_id LIMIT 1) next
           WHERE again.seat < %(page)s)
@@ -104,8 +116,8 @@ LEASE_PAGE = """
                SELECT id, row_number() OVER (ORDER BY available_at, id) AS place
                  FROM (SELECT id, available_at
                          FROM notifications n
-                        WHERE channel = %(channel)s AND priority = %(priority)s
-                          AND status = 'pending' AND ready
+                        WHERE channel = %(channel)s AND stream = %(stream)s
+                          AND priority = %(priority)s AND status = 'pending' AND ready
                           AND n.organization_id = organization.organization_id
                         ORDER BY available_at, id
                         LIMIT share.size
@@ -121,7 +133,8 @@ LEASE_PAGE = """
                updated_at = t.at
           FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
          WHERE n.id = ANY(ARRAY(SELECT id FROM due))
-        RETURNING n.id, n.organization_id, n.lease_number, n.channel, n.priority, n.category,
+        RETURNING n.id, n.organization_id, n.lease_number, n.channel, n.stream, n.priority,
+                  n.category, n.country, n.origin, n.recipient_hash, n.attempts_spent, n.in_doubt,
                   t.at AS now
     ),
     summary AS (
@@ -140,6 +153,7 @@ def lease_page(
     database: Database,
     *,
     channel: str,
+    stream: str = Stream.TRANSACTIONAL,
     priority: str,
     page: int,
     after: UUID,
@@ -150,6 +164,7 @@ def lease_page(
     """Lease at most ``page`` ready rows, organizations in turn after the cursor ``after``."""
     parameters = {
         "channel": channel,
+        "stream": stream,
         "priority": priority,
         "page": page,
         "after": after,
@@ -169,12 +184,14 @@ def lease_page(
     return database.run(lease)
 
 
-# Fenced by the lease, and only while no attempt is open.
+# Fenced by the lease, and only while no attempt is open. What is merely blocked goes on waiting in
+# the eyes of whoever measures how long it takes: only the policy moves `eligible_at`.
 RECORD_VERDICTS = """
     WITH decision AS MATERIALIZED (
         SELECT * FROM unnest(%(ids)b::uuid[], %(leases)b::int4[], %(verdicts)b::text[],
-                             %(reasons)b::text[], %(untils)b::timestamptz[])
-                      AS d (id, lease_number, verdict, reason, until)
+                             %(reasons)b::text[], %(untils)b::timestamptz[],
+                             %(blocked)b::boolean[])
+                      AS d (id, lease_number, verdict, reason, until, blocked)
     ),
     decided AS (
         UPDATE notifications n
@@ -185,7 +202,8 @@ RECORD_VERDICTS = """
                reason = d.reason,
                ready = n.ready AND d.verdict <> 'defer',
                available_at = coalesce(d.until, n.available_at),
-               eligible_at = coalesce(d.until, n.eligible_at),
+               eligible_at = CASE WHEN d.blocked THEN n.eligible_at
+                                  ELSE coalesce(d.until, n.eligible_at) END,
                lease_until = NULL,
                final_at = CASE WHEN d.verdict = 'suppress' THEN t.at ELSE n.final_at END,
                updated_at = t.at
@@ -198,12 +216,13 @@ RECORD_VERDICTS = """
                 WHERE id = ANY(%(ids)b::uuid[])
                   FOR UPDATE SKIP LOCKED))
            AND n.lease_number = d.lease_number AND n.status = 'leased' AND n.attempt_id IS NULL
-        RETURNING n.id, n.organization_id, n.lease_number, n.status, n.reason, t.at
+        RETURNING n.id, n.organization_id, n.lease_number, n.status, n.reason, t.at, d.blocked
     )
     INSERT INTO transitions
            (notification_id, organization_id, at, actor, from_status, to_status, reason,
             lease_number)
-    SELECT id, organization_id, at, 'policy', 'leased', status, reason, lease_number
+    SELECT id, organization_id, at, CASE WHEN blocked THEN 'claim' ELSE 'policy' END,
+           'leased', status, reason, lease_number
       FROM decided
 """
 
@@ -228,6 +247,7 @@ def record_verdicts(
         "verdicts": [verdict.name for _, verdict in against],
         "reasons": [verdict.reason for _, verdict in against],
         "untils": [verdict.until if isinstance(verdict, Defer) else None for _, verdict in against],
+        "blocked": [isinstance(verdict, Defer) and verdict.blocked for _, verdict in against],
         "now": now,
     }
     database.run(lambda connection: connection.execute(RECORD_VERDICTS, parameters))

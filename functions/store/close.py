@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from functions.core.declaration import Declaration
-from functions.core.outcome import Accepted, Outcome
+from functions.core.outcome import Accepted, Outcome, Refused
 from functions.store.channel import ChannelRow
 from functions.store.connection import Database
 from functions.store.lock import lock_notifications
@@ -27,6 +27,9 @@ class Closing:
     again_seconds: float | None
     ago_seconds: float = 0.0
     """How long before the close the call ended: its set waits for the slowest."""
+    next_provider: str | None = None
+    """Another provider that may be asked, since this one provably did not take it: due with that
+    one at once, unspent; unless an earlier attempt is in doubt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +48,9 @@ class Closed:
 #          somebody had concluded that there was none, or a report had told of it first: so a
 #          repeated close writes nothing. What a report has told of is not unknown. `doubt` is -1,
 #          0 or +1.
-# judged:  what the outcome means for the locked row. `mine`: the attempt that is open is this one,
-#          or the last that was in doubt.
+# judged:  what the outcome means for the locked row. `mine`: the open one, or the last in doubt.
 #          `better`: acceptance is evidence and needs no lease (rank first, then the earlier).
+#          `due_at`: what spends no attempt waits again for about as long as it has waited so far.
 #          `undecided`: neither evidence nor a hold has decided the row meanwhile. What we ended
 #          ourselves keeps its status; evidence against that is kept and counted.
 # moved:   one attempt moves the row only while it is its own, or by proof, or by doubt resolved.
@@ -60,9 +63,11 @@ CLOSE = """
                       %(outcomes)b::text[], %(ranks)b::int2[], %(references)b::text[],
                       %(agains)b::float8[], %(spends)b::boolean[], %(http_statuses)b::int4[],
                       %(codes)b::text[], %(details)b::text[], %(retry_afters)b::int4[],
-                      %(agos)b::float8[])
+                      %(agos)b::float8[], %(scopes)b::text[], %(next_providers)b::text[],
+                      %(reasons)b::text[], %(sources)b::text[])
                AS o (id, lease_number, token, outcome, rank, reference, again_seconds, spend,
-                     http_status, code, detail, retry_after_seconds, ago)
+                     http_status, code, detail, retry_after_seconds, ago, scope, next_provider,
+                     suppress_reason, suppress_source)
     ),
     instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
     ledger AS (
@@ -74,7 +79,8 @@ CLOSE = """
                                       AND r.evidence_rank > 0)
                               THEN 'accepted' ELSE o.outcome END,
                reference = o.reference, http_status = o.http_status,
-               code = o.code, detail = o.detail, retry_after_seconds = o.retry_after_seconds,
+               code = o.code, detail = o.detail, scope = o.scope,
+               retry_after_seconds = o.retry_after_seconds,
                evidence_rank = o.rank, finished_at = coalesce(
                    a.finished_at, greatest(a.started_at, t.at - o.ago * interval '1 second'))
           FROM outcome o CROSS JOIN instant t
@@ -97,18 +103,30 @@ CLOSE = """
                n.evidence_rank = 0 AND n.status IN ('leased', 'uncertain') AS undecided,
                n.status IN ('cancelled', 'suppressed') AS ended_by_us,
                n.in_doubt + l.doubt > 0 AS doubtful,
-               o.spend AND n.attempts_spent >= n.max_attempts AS spent,
+               pass.is_on AS passed_on,
+               o.spend AND n.attempts_spent >= n.max_attempts AND NOT pass.is_on AS spent,
                n.evidence_rank = 0 AND n.status IN ('leased', 'uncertain')
                AND o.outcome = 'unknown' AND NOT %(keyed)s AS uncertain,
-               t.at + CASE WHEN n.attempt_id = o.token THEN coalesce(o.again_seconds, 0) ELSE 0 END
+               t.at + CASE WHEN n.attempt_id = o.token AND NOT pass.is_on
+                           THEN greatest(
+                                coalesce(o.again_seconds, 0),
+                                CASE WHEN NOT o.spend AND n.waiting_since IS NOT NULL
+                                     THEN least(extract(epoch FROM t.at - n.waiting_since),
+                                                %(longest_wait_seconds)s)
+                                          * (0.5 + 0.5 * random()) END)
+                           ELSE 0 END
                * interval '1 second' AS due_at,
-               CASE WHEN o.outcome IN ('throttled', 'blocked') AND n.attempt_id = o.token
-                    THEN coalesce(n.waiting_since, t.at) END AS waiting_since,
+               CASE WHEN n.attempt_id = o.token
+                    THEN CASE WHEN o.next_provider IS NOT NULL THEN n.waiting_since
+                              WHEN o.outcome IN ('throttled', 'blocked')
+                              THEN coalesce(n.waiting_since, t.at) END END AS waiting_since,
                n.expires_at
           FROM outcome o
           JOIN ledger l ON l.notification_id = o.id
           JOIN notifications n ON n.id = o.id
          CROSS JOIN instant t
+         CROSS JOIN LATERAL (
+               SELECT o.next_provider IS NOT NULL AND n.in_doubt + l.doubt = 0) pass (is_on)
     ),
     verdict AS MATERIALIZED (
         SELECT j.*,
@@ -172,7 +190,11 @@ CLOSE = """
                                  ELSE n.attempt_id END,
                lease_until = CASE WHEN v.mine OR n.attempt_id IS NULL AND v.better
                                   THEN NULL ELSE n.lease_until END,
-               attempts_spent = n.attempts_spent - (v.own AND NOT v.spend)::int,
+               attempts_spent = n.attempts_spent
+                                - (v.own AND (NOT v.spend OR v.passed_on))::int,
+               next_provider = CASE WHEN v.own AND v.passed_on AND v.status = 'pending'
+                                    THEN v.next_provider
+                                    WHEN v.mine THEN NULL ELSE n.next_provider END,
                starts = CASE WHEN v.mine THEN 0 ELSE n.starts END,
                waiting_since = CASE WHEN v.own THEN v.waiting_since
                                     WHEN v.mine THEN NULL ELSE n.waiting_since END,
@@ -204,7 +226,7 @@ CLOSE = """
         INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind,
                                   reason, source, source_at, evidence)
         SELECT n.organization_id, n.channel, n.recipient_hash, n.recipient, 'suppress',
-               'invalid', 'provider', v.at,
+               v.suppress_reason, v.suppress_source, v.at,
                jsonb_build_object('notification_id', n.id, 'attempt_id', v.token, 'code', v.code)
           FROM verdict v
           JOIN notifications n ON n.id = v.id
@@ -237,6 +259,7 @@ def close(
         "receipts": declaration.receipts,
         "looks_up": declaration.looks_up,
         "waiting_limit_seconds": channel.waiting_limit_seconds,
+        "longest_wait_seconds": channel.backoff_cap_seconds,
         "check_seconds": channel.check_base_seconds,
         "cutoff_seconds": channel.cutoff_seconds,
         "grace_seconds": channel.grace_seconds,
@@ -271,6 +294,14 @@ def _columns_of(closings: Sequence[Closing]) -> dict[str, Any]:
         "codes": [outcome.code for outcome in outcomes],
         "details": [outcome.detail for outcome in outcomes],
         "agos": [float(closing.ago_seconds) for closing in closings],
+        "scopes": [outcome.reach for outcome in outcomes],
+        "next_providers": [closing.next_provider for closing in closings],
+        "reasons": [
+            outcome.reason if isinstance(outcome, Refused) else None for outcome in outcomes
+        ],
+        "sources": [
+            outcome.source if isinstance(outcome, Refused) else None for outcome in outcomes
+        ],
         "retry_afters": [_seconds(outcome.retry_after_seconds) for outcome in outcomes],
     }
 

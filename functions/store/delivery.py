@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -26,9 +27,31 @@ class Delivery:
     content: str
     """JSON as text: what one row's content does to its reader shall not touch its neighbours."""
     priority: str
+    category: str
+    stream: str
+    country: str | None
+    origin: str | None
+    recipient_hash: bytes
     created_at: datetime
+    expires_at: datetime | None
+    remaining_seconds: float | None
+    """Until ``expires_at``, by the database's clock."""
     key_epoch: int
     token: UUID
+    provider: str
+    """Whom to call: whoever an attempt is in doubt with, if the channel still has them; else the
+    one it was passed on to; else the channel's own, or the other one while its breaker is open."""
+    provider_url: str | None
+    sender_identity: str | None
+    configuration_set: str | None
+    sender_settings: dict[str, Any]
+    """Read with the provider they are for: a change is taken up whole, or not at all."""
+    is_first: bool
+    """Nothing was attempted yet."""
+    may_probe: bool
+    """A breaker or an endpoint that concerns it is open, and the time to find out has come."""
+    endpoint_fails: bool
+    """The last that was heard of its endpoint was a failure."""
 
     @property
     def idempotency_key(self) -> str:
@@ -37,20 +60,53 @@ class Delivery:
 
 
 LOAD = """
-    SELECT id, organization_id, lease_number, status, channel, recipient,
-           content::text AS content, priority,
-           created_at, key_epoch, uuidv7() AS token
-      FROM notifications
-     WHERE id = ANY(%(ids)b::uuid[])
+    SELECT n.id, n.organization_id, n.lease_number, n.status, n.channel, n.recipient,
+           n.content::text AS content, n.priority, n.category, n.stream, n.country, n.origin,
+           n.recipient_hash, n.created_at, n.expires_at,
+           extract(epoch FROM n.expires_at - t.at)::float8 AS remaining_seconds,
+           n.key_epoch, uuidv7() AS token, chosen.provider,
+           CASE chosen.provider WHEN c.provider THEN c.provider_url
+                                ELSE c.fallback_provider_url END AS provider_url,
+           s.sender_identity, s.configuration_set, s.settings AS sender_settings,
+           n.attempts_spent = 0 AND n.in_doubt = 0 AS is_first,
+           EXISTS (SELECT FROM breakers b
+                    WHERE b.channel = n.channel AND b.probe_at <= t.at
+                      AND b.key = CASE b.scope WHEN 'provider' THEN b.key
+                                               WHEN 'sender_identity' THEN n.stream
+                                               ELSE n.country END)
+           OR coalesce(e.probe_at <= t.at, false) AS may_probe,
+           coalesce(e.failures > 0 OR e.paused_at IS NOT NULL, false) AS endpoint_fails
+      FROM notifications n
+      JOIN channels c ON c.name = n.channel
+     CROSS JOIN (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
+     CROSS JOIN LATERAL (
+           SELECT count(*) > 0 AS is_open, coalesce(bool_or(b.probe_at <= t.at), false) AS is_due
+             FROM breakers b
+            WHERE b.channel = c.name AND b.provider = c.provider AND b.opened_at IS NOT NULL
+              AND b.key = CASE b.scope WHEN 'provider' THEN b.key
+                                       WHEN 'sender_identity' THEN n.stream
+                                       ELSE n.country END) own
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN n.in_doubt > 0 AND n.provider IN (c.provider, c.fallback_provider)
+                    THEN n.provider
+                    WHEN n.next_provider IN (c.provider, c.fallback_provider) THEN n.next_provider
+                    WHEN c.fallback_provider IS NOT NULL AND own.is_open AND NOT own.is_due
+                    THEN c.fallback_provider
+                    ELSE c.provider END AS provider) chosen
+      JOIN streams s ON s.channel = n.channel AND s.name = n.stream
+      LEFT JOIN endpoints e ON e.organization_id = n.organization_id AND e.origin = n.origin
+     WHERE n.id = ANY(%(ids)b::uuid[])
 """
 
 
-def load(database: Database, ids: Sequence[UUID]) -> dict[UUID, Delivery]:
+def load(
+    database: Database, ids: Sequence[UUID], *, now: datetime | None = None
+) -> dict[UUID, Delivery]:
     """Return what is known of ``ids``, each with a fresh token; unknown ids are absent."""
 
     def read(connection: psycopg.Connection) -> dict[UUID, Delivery]:
         with connection.cursor(row_factory=class_row(Delivery)) as cursor:
-            return {row.id: row for row in cursor.execute(LOAD, {"ids": list(ids)})}
+            return {row.id: row for row in cursor.execute(LOAD, {"ids": list(ids), "now": now})}
 
     return database.run(read)
 

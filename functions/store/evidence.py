@@ -29,6 +29,9 @@ class Stored:
 # best:    the strongest per notification: by rank, then the earlier, then the key.
 # settled: a report about an attempt of unknown outcome, or of one concluded not to be accepted: it
 #          was, whatever became of it then.
+# judged:  refused by the provider's own list is no failure: suppressed. What a report suppressed
+#          another may still decide, if it is earlier; what we ended ourselves none may. Only the
+#          history tells the two apart: it is written under the row's lock, which is held here.
 # moved:   rank ≥ 1 stops further attempts in every status. What we ended ourselves without any
 #          submission keeps its status; that evidence is counted. An open attempt keeps its lease:
 #          its own close, or the sweep, settles it.
@@ -44,6 +47,7 @@ APPLY = """
     best AS MATERIALIZED (
         SELECT DISTINCT ON (notification_id)
                notification_id, id, evidence_rank AS rank, occurred_at, event_key, type, reason,
+               refused,
                bool_or(complaint) OVER (PARTITION BY notification_id) AS complaint
           FROM fresh
          ORDER BY notification_id, evidence_rank DESC, occurred_at, event_key
@@ -65,9 +69,15 @@ APPLY = """
                CASE WHEN b.rank = 0 OR n.evidence_rank = 0 THEN b.rank > n.evidence_rank
                     ELSE (b.rank, n.evidence_at, n.evidence_key)
                        > (n.evidence_rank, b.occurred_at, b.event_key) END AS better,
-               n.status IN ('cancelled', 'suppressed') AS ended_by_us,
+               n.status = 'cancelled'
+               OR n.status = 'suppressed' AND (
+                  SELECT x.id FROM transitions x
+                   WHERE x.notification_id = n.id AND x.to_status = 'suppressed'
+                     AND x.receipt_id IS NOT NULL
+                   LIMIT 1) IS NULL AS ended_by_us,  -- not EXISTS, which may read all of them
                CASE b.rank WHEN 1 THEN 'submitted' WHEN 2 THEN 'failed' WHEN 3 THEN 'delivered'
-                           ELSE 'failed' END AS proven
+                           ELSE CASE WHEN b.refused THEN 'suppressed' ELSE 'failed' END
+                           END AS proven
           FROM best b
           JOIN notifications n ON n.id = b.notification_id
           JOIN channels c ON c.name = n.channel
@@ -120,12 +130,14 @@ APPLY = """
         INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind,
                                   reason, source, source_at, evidence)
         SELECT n.organization_id, n.channel, n.recipient_hash, n.recipient, 'suppress',
-               CASE WHEN f.complaint THEN 'complaint' ELSE 'hard_bounce' END,
-               f.provider || ':event', f.occurred_at,
-               jsonb_build_object('receipt_id', f.id, 'notification_id', n.id, 'type', f.type)
+               coalesce(f.fact ->> 'reason',
+                        CASE WHEN f.complaint THEN 'complaint' ELSE 'hard_bounce' END),
+               coalesce(f.fact ->> 'source', f.provider || ':event'), f.occurred_at,
+               coalesce(f.fact -> 'evidence', '{}')
+               || jsonb_build_object('receipt_id', f.id, 'notification_id', n.id, 'type', f.type)
           FROM fresh f
           JOIN notifications n ON n.id = f.notification_id
-         WHERE f.address_at_fault
+         WHERE f.address_at_fault OR f.refused
     ),
     marked AS (
         UPDATE receipts r SET applied = true FROM fresh f WHERE r.id = f.id RETURNING r.id

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import class_row, scalar_row
 
 from functions.store.connection import Database
 
@@ -32,6 +32,7 @@ class ChannelGauge:
     uncertain: int
     submitted: int
     dead: int
+    open_breakers: int
 
 
 # Every channel and priority appears, so that an alarm sees zero and not silence. A row whose time
@@ -63,7 +64,9 @@ CHANNEL_GAUGES = """
            coalesce(sum(live.number) FILTER (WHERE live.kind = 'waiting'), 0)::int AS waiting,
            coalesce(sum(live.number) FILTER (WHERE live.kind = 'uncertain'), 0)::int AS uncertain,
            coalesce(sum(live.number) FILTER (WHERE live.kind = 'submitted'), 0)::int AS submitted,
-           coalesce(sum(live.number) FILTER (WHERE live.kind = 'dead'), 0)::int AS dead
+           coalesce(sum(live.number) FILTER (WHERE live.kind = 'dead'), 0)::int AS dead,
+           (SELECT count(*) FROM breakers b
+             WHERE b.channel = c.name AND b.opened_at IS NOT NULL)::int AS open_breakers
       FROM channels c
       LEFT JOIN (
            SELECT channel, status AS kind, count(*) AS number
@@ -107,5 +110,20 @@ def channel_gauges(database: Database) -> list[ChannelGauge]:
     def read(connection: psycopg.Connection) -> list[ChannelGauge]:
         with connection.cursor(row_factory=class_row(ChannelGauge)) as cursor:
             return cursor.execute(CHANNEL_GAUGES).fetchall()
+
+    return database.run(read)
+
+
+STOPPED_ENDPOINTS = """
+    SELECT count(*)::int FROM endpoints WHERE paused_at IS NOT NULL OR disabled_at IS NOT NULL
+"""
+
+
+def stopped_endpoints(database: Database) -> int:
+    """Return how many endpoints are paused or disabled."""
+
+    def read(connection: psycopg.Connection) -> int:
+        with connection.cursor(row_factory=scalar_row) as cursor:
+            return cursor.execute(STOPPED_ENDPOINTS).fetchone() or 0
 
     return database.run(read)

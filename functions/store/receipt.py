@@ -1,5 +1,7 @@
 """Receipts: keep each provider report once, and match it with what it is about."""
 
+import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +25,19 @@ class Recorded:
     applied: int
     after_zero_submissions: int
     """Proof of acceptance for a row we never submitted: a defect signal."""
+    unforeseen: int = 0
+    """Reports that no table names, kept as notes."""
+    unreadable: int = 0
+    """What has not the shape of a report, kept as a note all the same."""
+    choices: int = 0
+    """Recipients who wrote that they want nothing more, or something again."""
+
+    def __add__(self, other: "Recorded") -> "Recorded":
+        mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
+        return Recorded(**{name: mine[name] + theirs[name] for name in mine})
+
+
+NOTHING = Recorded(stored=0, orphaned=0, applied=0, after_zero_submissions=0)
 
 
 CHANNEL_OF = """
@@ -67,20 +82,22 @@ STORE = """
                       %(permanents)b::boolean[], %(complaints)b::boolean[], %(faults)b::boolean[],
                       %(keys)b::text[], %(references)b::text[], %(hashes)b::bytea[],
                       %(reasons)b::text[], %(times)b::timestamptz[], %(raws)b::bytea[],
-                      %(named)b::uuid[], %(attempts)b::uuid[])
+                      %(named)b::uuid[], %(attempts)b::uuid[], %(refusals)b::boolean[],
+                      %(facts)b::text[])
                AS i (event_key, type, evidence_rank, permanent, complaint, address_at_fault,
                      idempotency_key, reference, recipient_hash, reason, occurred_at, raw, named,
-                     attempt_id)
+                     attempt_id, refused, fact)
     ),
     instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at)
     INSERT INTO receipts
            (provider, event_key, organization_id, notification_id, attempt_id, type, evidence_rank,
-            permanent, complaint, address_at_fault, idempotency_key, reference, recipient_hash,
-            reason, occurred_at, received_at, raw)
+            permanent, complaint, address_at_fault, refused, fact, idempotency_key, reference,
+            recipient_hash, reason, occurred_at, received_at, raw)
     SELECT %(provider)s, i.event_key, n.organization_id, n.id,
            coalesce(own.id, CASE WHEN a.notification_id = n.id THEN a.id END), i.type,
-           i.evidence_rank, i.permanent, i.complaint, i.address_at_fault, i.idempotency_key,
-           i.reference, i.recipient_hash, i.reason, coalesce(i.occurred_at, t.at), t.at, i.raw
+           i.evidence_rank, i.permanent, i.complaint, i.address_at_fault, i.refused, i.fact::jsonb,
+           i.idempotency_key, i.reference, i.recipient_hash, i.reason,
+           coalesce(i.occurred_at, t.at), t.at, i.raw
       FROM incoming i
      CROSS JOIN instant t
       LEFT JOIN attempts own ON own.notification_id = i.named AND own.id = i.attempt_id
@@ -149,7 +166,7 @@ def record(
             senders=names_reporting_as(declarations, provider),
             now=now,
         )
-        return _recorded(stored, apply(connection, stored, now=now))
+        return recorded(stored, apply(connection, stored, now=now))
 
     return database.run(keep)
 
@@ -174,6 +191,8 @@ def store(
         "permanents": [receipt.permanent for receipt in receipts],
         "complaints": [receipt.complaint for receipt in receipts],
         "faults": [receipt.address_at_fault for receipt in receipts],
+        "refusals": [receipt.refused for receipt in receipts],
+        "facts": [fact_of(receipt) for receipt in receipts],
         "keys": [receipt.idempotency_key for receipt in receipts],
         "references": [receipt.reference for receipt in receipts],
         "hashes": [receipt.recipient_hash for receipt in receipts],
@@ -191,6 +210,11 @@ def store(
         return cursor.execute(STORE, parameters).fetchall()
 
 
+def fact_of(receipt: Receipt) -> str | None:
+    """Return the provenance that ``receipt`` brings along for a suppression, as JSON."""
+    return json.dumps(dataclasses.asdict(receipt.fact)) if receipt.fact else None
+
+
 def match_orphans(
     database: Database, *, declarations: Sequence[Declaration], now: datetime | None = None
 ) -> Recorded:
@@ -206,7 +230,7 @@ def match_orphans(
     def match(connection: psycopg.Connection) -> Recorded:
         found = connection.execute(FIND_ORPHANS, parameters).fetchall()
         if not found:
-            return Recorded(stored=0, orphaned=0, applied=0, after_zero_submissions=0)
+            return NOTHING
         receipts, ids, attempts, organizations = map(list, zip(*found, strict=True))
         # Notifications before their receipts, in the order of everybody else.
         lock_notifications(connection, ids)
@@ -215,12 +239,13 @@ def match_orphans(
         }  # fmt: skip
         with connection.cursor(row_factory=class_row(Stored)) as cursor:
             matched = cursor.execute(MATCH_ORPHANS, values).fetchall()
-        return _recorded(matched, apply(connection, matched, now=now))
+        return recorded(matched, apply(connection, matched, now=now))
 
     return database.run(match)
 
 
-def _recorded(stored: Sequence[Stored], applied: Applied) -> Recorded:
+def recorded(stored: Sequence[Stored], applied: Applied) -> Recorded:
+    """Return what came of the receipts that were new."""
     return Recorded(
         stored=len(stored),
         orphaned=sum(row.notification_id is None for row in stored),

@@ -15,21 +15,22 @@ from psycopg.rows import scalar_row
 #          that the row names as its evidence counts as what the row took it for: code from before
 #          the ledger kept that may have closed it.
 # settled: as when a report comes in: one about an attempt of unknown outcome tells that outcome.
-# judged:  the strongest by the rule of evidence. Where nothing is left of what had been taken for
-#          evidence, it may have been accepted all the same: it ends as unconfirmed and is not sent.
+# judged:  the strongest by the rule of evidence, and by the rule of `apply` for what was refused by
+#          the provider's own list. Where nothing is left of what had been taken for evidence, it
+#          may have been accepted all the same: it ends as unconfirmed and is not sent.
 # weighed: a report that names another recipient now is a note, and one that no longer does is not.
 REJUDGE = """
     WITH instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
     proof AS MATERIALIZED (
         SELECT r.notification_id, r.evidence_rank AS rank, r.occurred_at AS at, r.event_key AS key,
-               coalesce(r.reason, r.type) AS said, r.id AS receipt_id, r.complaint
+               coalesce(r.reason, r.type) AS said, r.id AS receipt_id, r.complaint, r.refused
           FROM receipts r
           JOIN notifications n ON n.id = r.notification_id
          WHERE r.notification_id = ANY(%(ids)b::uuid[])
            AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
         UNION ALL
         SELECT a.notification_id, greatest(a.evidence_rank, n.evidence_rank * k.is_own),
-               a.finished_at, a.id::text, NULL, NULL, false
+               a.finished_at, a.id::text, NULL, NULL, false, false
           FROM attempts a
           JOIN notifications n ON n.id = a.notification_id
          CROSS JOIN LATERAL (
@@ -38,7 +39,7 @@ REJUDGE = """
     ),
     best AS MATERIALIZED (
         SELECT DISTINCT ON (notification_id)
-               notification_id, rank, at, key, said, receipt_id,
+               notification_id, rank, at, key, said, receipt_id, refused,
                bool_or(complaint) OVER (PARTITION BY notification_id) AS complaint
           FROM proof
          ORDER BY notification_id, rank DESC, at, key
@@ -62,7 +63,7 @@ REJUDGE = """
                CASE WHEN b.rank > 0 THEN b.at END AS at,
                CASE WHEN b.rank > 0 THEN b.key END AS key,
                coalesce(b.complaint, false) AS complaint,
-               CASE WHEN n.status IN ('cancelled', 'suppressed') THEN n.reason
+               CASE WHEN e.by_us THEN n.reason
                     WHEN b.rank IN (2, 4) THEN b.said
                     WHEN s.status = n.status THEN n.reason
                     WHEN s.status = 'unconfirmed' THEN 'outcome_unknown' END AS reason,
@@ -72,8 +73,17 @@ REJUDGE = """
           LEFT JOIN best b ON b.notification_id = n.id
          CROSS JOIN instant t
          CROSS JOIN LATERAL (
-               SELECT CASE WHEN n.status IN ('cancelled', 'suppressed')
-                             OR coalesce(b.rank, 0) = n.evidence_rank THEN n.status
+               SELECT n.status = 'cancelled'
+                      OR n.status = 'suppressed' AND (
+                         SELECT x.id FROM transitions x
+                          WHERE x.notification_id = n.id AND x.to_status = 'suppressed'
+                            AND x.receipt_id IS NOT NULL
+                          LIMIT 1) IS NULL AS by_us) e
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN e.by_us THEN n.status
+                           WHEN b.rank = 4
+                           THEN CASE WHEN b.refused THEN 'suppressed' ELSE 'failed' END
+                           WHEN coalesce(b.rank, 0) = n.evidence_rank THEN n.status
                            ELSE CASE coalesce(b.rank, 0)
                                 WHEN 0 THEN 'unconfirmed' WHEN 1 THEN 'submitted'
                                 WHEN 3 THEN 'delivered' ELSE 'failed' END END AS status) s
@@ -100,8 +110,8 @@ REJUDGE = """
                updated_at = j.now
           FROM judged j
          WHERE n.id = j.id
-           AND (n.evidence_rank, n.evidence_at, n.evidence_key, n.complained, n.reason, 0)
-               IS DISTINCT FROM (j.rank, j.at, j.key, j.complaint, j.reason, j.resolved)
+           AND (n.evidence_rank, n.evidence_at, n.evidence_key, n.complained, n.reason, 0, n.status)
+               IS DISTINCT FROM (j.rank, j.at, j.key, j.complaint, j.reason, j.resolved, j.status)
         RETURNING n.id, n.organization_id, OLD.status AS from_status, NEW.status AS to_status,
                   j.receipt_id, j.now
     ),
@@ -118,9 +128,11 @@ REJUDGE = """
         INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind,
                                   reason, source, source_at, evidence)
         SELECT n.organization_id, n.channel, n.recipient_hash, n.recipient, 'suppress',
-               CASE WHEN r.complaint THEN 'complaint' ELSE 'hard_bounce' END,
-               r.provider || ':event', r.occurred_at,
-               jsonb_build_object('receipt_id', r.id, 'notification_id', n.id, 'type', r.type)
+               coalesce(r.fact ->> 'reason',
+                        CASE WHEN r.complaint THEN 'complaint' ELSE 'hard_bounce' END),
+               coalesce(r.fact ->> 'source', r.provider || ':event'), r.occurred_at,
+               coalesce(r.fact -> 'evidence', '{}')
+               || jsonb_build_object('receipt_id', r.id, 'notification_id', n.id, 'type', r.type)
           FROM receipts r
           JOIN notifications n ON n.id = r.notification_id
          WHERE r.id = ANY(%(blaming)b::uuid[])

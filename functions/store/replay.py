@@ -17,6 +17,7 @@ from functions.core.evidence import Receipt, StoredReceipt, named_by
 from functions.store.action import Action, record_action, result_of
 from functions.store.connection import Database
 from functions.store.lock import lock_notifications
+from functions.store.receipt import fact_of
 from functions.store.rejudge import rejudge
 
 
@@ -68,14 +69,15 @@ REWRITE = """
                       %(permanents)b::boolean[], %(complaints)b::boolean[], %(faults)b::boolean[],
                       %(keys)b::text[], %(references)b::text[], %(hashes)b::bytea[],
                       %(reasons)b::text[], %(times)b::timestamptz[], %(named)b::uuid[],
-                      %(attempts)b::uuid[])
+                      %(attempts)b::uuid[], %(refusals)b::boolean[], %(facts)b::text[])
                AS i (id, type, evidence_rank, permanent, complaint, address_at_fault,
                      idempotency_key, reference, recipient_hash, reason, occurred_at, named,
-                     attempt_id)
+                     attempt_id, refused, fact)
     )
     UPDATE receipts r
        SET type = i.type, evidence_rank = i.evidence_rank, permanent = i.permanent,
            complaint = i.complaint, address_at_fault = i.address_at_fault,
+           refused = i.refused, fact = i.fact::jsonb,
            idempotency_key = i.idempotency_key, reference = i.reference,
            recipient_hash = i.recipient_hash, reason = i.reason,
            occurred_at = coalesce(i.occurred_at, r.received_at),
@@ -88,15 +90,16 @@ REWRITE = """
       LEFT JOIN attempts a ON a.notification_id = i.named AND a.id = i.attempt_id
      WHERE r.id = i.id AND r.id = ANY(%(ids)b::uuid[])
        AND (r.type, r.evidence_rank, r.permanent, r.complaint, r.address_at_fault,
-            r.idempotency_key, r.reference, r.recipient_hash, r.reason, r.occurred_at,
-            r.notification_id, r.attempt_id)
+            r.refused, r.fact, r.idempotency_key, r.reference, r.recipient_hash, r.reason,
+            r.occurred_at, r.notification_id, r.attempt_id)
            IS DISTINCT FROM
            (i.type, i.evidence_rank, i.permanent, i.complaint, i.address_at_fault,
-            i.idempotency_key, i.reference, i.recipient_hash, i.reason,
+            i.refused, i.fact::jsonb, i.idempotency_key, i.reference, i.recipient_hash, i.reason,
             coalesce(i.occurred_at, r.received_at),
             coalesce(n.id, r.notification_id), coalesce(a.id, r.attempt_id))
     RETURNING r.id, r.notification_id, OLD.notification_id AS was_about,
-              NEW.address_at_fault AND NOT (OLD.address_at_fault AND OLD.applied) AS blames
+              (NEW.address_at_fault OR NEW.refused)
+              AND NOT ((OLD.address_at_fault OR OLD.refused) AND OLD.applied) AS blames
 """
 
 
@@ -194,6 +197,8 @@ def _columns_of(again: Sequence[tuple[UUID, Receipt]]) -> dict[str, list[Any]]:
         "permanents": [receipt.permanent for receipt in receipts],
         "complaints": [receipt.complaint for receipt in receipts],
         "faults": [receipt.address_at_fault for receipt in receipts],
+        "refusals": [receipt.refused for receipt in receipts],
+        "facts": [fact_of(receipt) for receipt in receipts],
         "keys": [receipt.idempotency_key for receipt in receipts],
         "references": [receipt.reference for receipt in receipts],
         "hashes": [receipt.recipient_hash for receipt in receipts],

@@ -35,7 +35,8 @@ class NewSuppression:
     """A fact to add; ``source``, ``source_at`` and ``evidence`` None when the client names none."""
 
     channel: str
-    recipient: str
+    recipient: str | None
+    """None when only the hash is known: an unsubscribe link holds no address."""
     recipient_hash: bytes
     category: str | None
     reason: str
@@ -83,6 +84,18 @@ ADD = """
 """
 
 
+def _add_once(
+    connection: psycopg.Connection, parameters: dict[str, Any]
+) -> tuple[Suppression, bool]:
+    connection.execute(LOCK_ADDRESS, parameters)
+    with connection.cursor(row_factory=class_row(Suppression)) as cursor:
+        equal = cursor.execute(FIND_EQUAL, parameters).fetchone()
+        if equal is not None:
+            return equal, False
+        (added,) = cursor.execute(ADD, parameters).fetchall()
+        return added, True
+
+
 def add_suppression(
     database: Database,
     *,
@@ -95,17 +108,49 @@ def add_suppression(
     What the client left out says nothing: it matches any source, time and evidence.
     """
     parameters = _parameters(organization_id, fact, "suppress", now)
+    return database.run(lambda connection: _add_once(connection, parameters))
 
-    def work(connection: psycopg.Connection) -> tuple[Suppression, bool]:
-        connection.execute(LOCK_ADDRESS, parameters)
-        with connection.cursor(row_factory=class_row(Suppression)) as cursor:
-            equal = cursor.execute(FIND_EQUAL, parameters).fetchone()
-            if equal is not None:
-                return equal, False
-            (added,) = cursor.execute(ADD, parameters).fetchall()
-            return added, True
+
+def unsubscribe(
+    database: Database,
+    *,
+    organization_id: UUID,
+    fact: NewSuppression,
+    now: datetime | None = None,
+) -> bool:
+    """Add the recipient's own choice, unless it is live already; return whether it is now.
+
+    False, and nothing is added, when the organization lists the category as transactional: nobody
+    unsubscribes from those.
+    """
+    parameters = _parameters(organization_id, fact, "suppress", now)
+
+    def work(connection: psycopg.Connection) -> bool:
+        if _is_transactional(connection, parameters):
+            return False
+        _add_once(connection, parameters)
+        return True
 
     return database.run(work)
+
+
+def is_transactional(database: Database, *, organization_id: UUID, category: str) -> bool:
+    """Return whether the organization lists ``category`` as transactional."""
+    parameters = {"organization_id": organization_id, "category": category}
+    return database.run(lambda connection: _is_transactional(connection, parameters))
+
+
+# Where there is no such organization, by the default of the column: as when a message is accepted.
+IS_TRANSACTIONAL = """
+    SELECT %(category)s = ANY(coalesce((SELECT transactional_categories
+                                          FROM organizations
+                                         WHERE id = %(organization_id)s), '{transactional}'))
+"""
+
+
+def _is_transactional(connection: psycopg.Connection, parameters: dict[str, Any]) -> bool:
+    (is_transactional,) = connection.execute(IS_TRANSACTIONAL, parameters).fetchone() or (False,)
+    return is_transactional
 
 
 IS_SUPPRESSED = """
@@ -179,6 +224,7 @@ LIST_SUPPRESSIONS = """
        AND (%(channel)s::text IS NULL OR s.channel = %(channel)s)
        AND (%(recipient_hash)s::bytea IS NULL
             OR s.organization_id = %(organization_id)s AND s.recipient_hash = %(recipient_hash)s)
+       AND (%(category)s::text IS NULL OR s.category = %(category)s)
        AND (%(active)s::boolean IS NULL OR state.active = %(active)s)
        AND (%(after)s::uuid IS NULL OR s.id < %(after)s)
      ORDER BY s.organization_id DESC, s.id DESC
@@ -192,6 +238,7 @@ def list_suppressions(
     organization_id: UUID,
     channel: str | None,
     recipient_hash: bytes | None,
+    category: str | None,
     active: bool | None,
     after: UUID | None,
     limit: int,
@@ -201,6 +248,7 @@ def list_suppressions(
         "organization_id": organization_id,
         "channel": channel,
         "recipient_hash": recipient_hash,
+        "category": category,
         "active": active,
         "after": after,
         "limit": limit,

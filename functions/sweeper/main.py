@@ -40,9 +40,16 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
             ChannelMetric.UNCERTAIN_COUNT: gauge.uncertain,
             ChannelMetric.SUBMITTED_COUNT: gauge.submitted,
             ChannelMetric.DEAD_COUNT: gauge.dead,
+            ChannelMetric.OPEN_BREAKER_COUNT: gauge.open_breakers,
         }
         emit_metrics(values | report.swept[gauge.channel], channel=gauge.channel)
-    emit_metrics({ServiceMetric.SWEEPER_HEARTBEAT: 1, ServiceMetric.EXPIRED_COUNT: report.expired})
+    emit_metrics(
+        {
+            ServiceMetric.SWEEPER_HEARTBEAT: 1,
+            ServiceMetric.EXPIRED_COUNT: report.expired,
+            ServiceMetric.STOPPED_ENDPOINT_COUNT: report.stopped_endpoints,
+        }
+    )
     answer = {"expired": report.expired, "swept": report.swept, "forgotten": report.forgotten}
     logger.info("Swept", extra=answer)
     return answer

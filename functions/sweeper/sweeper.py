@@ -8,8 +8,15 @@ from functions.core.declaration import Declaration
 from functions.core.metric import ChannelMetric
 from functions.store.channel import read_channels
 from functions.store.connection import Database
-from functions.store.gauge import ChannelGauge, ReadyGauge, channel_gauges, ready_gauges
+from functions.store.gauge import (
+    ChannelGauge,
+    ReadyGauge,
+    channel_gauges,
+    ready_gauges,
+    stopped_endpoints,
+)
 from functions.store.idempotency import FORGOTTEN_AT_ONCE, forget_expired_keys
+from functions.store.sms_forget import forget
 from functions.store.sweep import SWEPT_AT_ONCE, Swept, expire, sweep
 
 MAX_ROUNDS = 40
@@ -23,9 +30,10 @@ class Report:
     swept: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     expired: int = 0
     forgotten: int = 0
-    """Idempotency keys past their 24 hours."""
+    """Idempotency keys past their 24 hours, and what the SMS guard needs no more."""
     ready: Sequence[ReadyGauge] = ()
     channels: Sequence[ChannelGauge] = ()
+    stopped_endpoints: int = 0
 
 
 def run_sweep(database: Database, *, declarations: Sequence[Declaration]) -> Report:
@@ -48,8 +56,10 @@ def run_sweep(database: Database, *, declarations: Sequence[Declaration]) -> Rep
         report.forgotten += forgotten
         if forgotten < FORGOTTEN_AT_ONCE:
             break
+    report.forgotten += forget(database)
     report.ready = ready_gauges(database)
     report.channels = channel_gauges(database)
+    report.stopped_endpoints = stopped_endpoints(database)
     return report
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 STACK = "ServiceStack"
 DATABASE = "sendoff"
 SERVICE_ROLE, OPERATOR_ROLE = "sendoff_service", "sendoff_operator"
+SENDER_ADDRESS = "no-reply@sendoff.example"
+"""The emulator's SES sends for it, as it would for nobody else: what a stream may send as."""
 STARTED_AT_ONCE = ("claim", "sweeper", "reconcile")
 """Scheduled each minute; a schedule first fires a minute after it was made."""
 
@@ -36,6 +38,10 @@ def gateway_url(ports: Ports) -> str:
     return f"{simulator_url(ports)}/gateway"
 
 
+def api_url(ports: Ports) -> str:
+    return f"http://{HOST}:{ports.api}"
+
+
 def simulator_url(ports: Ports) -> str:
     return f"http://{HOST}:{ports.simulator}"
 
@@ -43,10 +49,13 @@ def simulator_url(ports: Ports) -> str:
 def create_surroundings(clients: Clients, secrets: Secrets) -> dict[str, str]:
     """Create what the stack stands on; return the ARNs of the secrets by parameter."""
     clients.s3().create_bucket(Bucket=assets_bucket(DEFAULT_PREFIX))
-    values = {
+    clients.email().create_email_identity(EmailIdentity=SENDER_ADDRESS)
+    values: dict[str, tuple[str, dict[str, str]]] = {
         "HashSecretArn": ("hash", {"current": secrets.hash}),
         "CallbackSecretArn": ("callback", _webhook_secret(secrets.callback)),
         "GatewaySecretArn": ("gateway", _webhook_secret(secrets.gateway)),
+        "WebhookSecretArn": ("webhook", _webhook_secret(secrets.webhook)),
+        "PushSecretArn": ("push", {}),
     }
     vault = clients.secrets()
     return {
@@ -122,6 +131,7 @@ def parameters(ports: Ports) -> dict[str, str]:
         "MigrateDatabaseUser": SUPERUSER,
         "GatewayUrl": gateway_url(ports),
         "LocalWebhookOrigin": simulator_url(ports),
+        "PublicUrl": api_url(ports),
     }
 
 

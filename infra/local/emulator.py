@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mypy_boto3_logs import CloudWatchLogsClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sesv2 import SESV2Client
     from mypy_boto3_sqs import SQSClient
 
 REGION = "us-east-1"
@@ -61,6 +62,9 @@ class Clients:
 
     def cloudformation(self) -> "CloudFormationClient":
         return self._client("cloudformation")
+
+    def email(self) -> "SESV2Client":
+        return self._client("sesv2")
 
     def functions(self) -> "LambdaClient":
         return self._client("lambda")

@@ -220,7 +220,7 @@ class Stack:
 
     def _local(self, deployed: deploy.Deployed) -> Local:
         return Local(
-            api_url=f"http://{HOST}:{self.ports.api}",
+            api_url=deploy.api_url(self.ports),
             **self._secrets.api_keys,
             simulator_url=deploy.simulator_url(self.ports),
             database_url=(

@@ -18,7 +18,7 @@ import shutil
 import string
 import time
 from collections.abc import Generator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,8 @@ class Secrets:
     hash: str
     callback: str
     gateway: str
+    webhook: str = ""
+    """What the secrets that sign webhooks derive from."""
     api_keys: dict[str, str] = field(default_factory=dict[str, str])
     """By their name in ``local.json``."""
 
@@ -217,12 +219,17 @@ class StateFolder:
         """Return this folder's secrets, generated at first use."""
         try:
             value: Any = json.loads(self._secrets.read_text(encoding="utf-8"))
-            return Secrets(**value)
+            kept = Secrets(**value)
+            if not kept.webhook:  # an older version made the folder
+                kept = replace(kept, webhook=_webhook_secret())
+                self.keep(kept)
+            return kept
         except FileNotFoundError:
             fresh = Secrets(
                 hash=secrets.token_hex(32),
                 callback=_webhook_secret(),
                 gateway=_webhook_secret(),
+                webhook=_webhook_secret(),
             )
             self.keep(fresh)
             return fresh

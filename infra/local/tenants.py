@@ -1,14 +1,20 @@
 """The two organizations of a local stack and their keys, the same from start to start."""
 
 import dataclasses
+from collections.abc import Sequence
+from uuid import UUID
 
 import psycopg
 
 from functions.core import api_key
 from functions.core.login import Login
+from functions.core.signature import SECRET_PREFIX, key_of
+from functions.core.webhook_key import secret_of
 from functions.migrate.migrate import MigrationRefused, migrate
 from functions.store.connection import Database, connector
 from functions.store.organization import create_api_key, create_organization, find_api_key
+from functions.store.sms import set_limits
+from functions.store.webhook_key import read_webhook_key
 from infra.local.postgres import HOST, SUPERUSER
 from infra.local.state import Secrets, StateFolder
 
@@ -53,6 +59,8 @@ def _connect(port: int, name: str) -> psycopg.Connection:
 def _with_keys(database: Database, folder: StateFolder) -> Secrets:
     secrets = folder.secrets()
     organizations = {name: create_organization(database, name=name).id for name in (FIRST, SECOND)}
+    if not secrets.api_keys:
+        _lift_limits(database, list(organizations.values()))
     keys = {
         name: key
         for name, key in secrets.api_keys.items()
@@ -64,9 +72,29 @@ def _with_keys(database: Database, folder: StateFolder) -> Secrets:
                 database, organization_id=organizations[organization], name=name, scopes=scopes
             )
             keys[name] = made.key
-    secrets = dataclasses.replace(secrets, api_keys=keys)
+    first = organizations[FIRST]
+    signing = secret_of(
+        key_of(SECRET_PREFIX + secrets.webhook),
+        organization_id=first,
+        number=read_webhook_key(database, id=first).number,
+    ).removeprefix(SECRET_PREFIX)
+    # The gateway's too: one secret verifies whatever the first organization's stack sends out.
+    secrets = dataclasses.replace(secrets, api_keys=keys, gateway=signing)
     folder.keep(secrets)
     return secrets
+
+
+def _lift_limits(database: Database, organizations: Sequence[UUID]) -> None:
+    """All numbers of the simulator begin alike: as the traffic of a few days' old tenant they would
+    look like an attack."""
+    for organization_id in organizations:
+        set_limits(
+            database,
+            organization_id=organization_id,
+            number_per_hour=0,
+            prefix_per_hour=0,
+            unusual_per_day=0,
+        )
 
 
 def _is_live(database: Database, key: str) -> bool:

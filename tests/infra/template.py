@@ -64,7 +64,7 @@ class Template:
         if isinstance(value, str):
             return value
         parameter = self.text.get("Parameters", {}).get(value.get("Ref", ""), {})
-        return parameter.get("Default") or "resolved-at-deploy"
+        return parameter.get("Default", "resolved-at-deploy")
 
     def role_of(self, function_name: str) -> Resource:
         logical_id = self.functions[function_name]["Role"]["Fn::GetAtt"][0]

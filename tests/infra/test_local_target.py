@@ -84,6 +84,10 @@ def test_one_local_template_serves_every_port(local: Assembly) -> None:
         "HashSecretArn",
         "CallbackSecretArn",
         "GatewaySecretArn",
+        "WebhookSecretArn",
+        "PushSecretArn",
+        "PublicUrl",
+        "OwnNetworks",
         "GatewayUrl",
         "LocalWebhookOrigin",
     }
@@ -91,7 +95,8 @@ def test_one_local_template_serves_every_port(local: Assembly) -> None:
 
 def test_both_targets_take_the_gateway_and_the_local_origin(aws: Assembly) -> None:
     parameters = aws["ServiceStack"].text["Parameters"]
-    assert set(parameters) == {"GatewayUrl", "LocalWebhookOrigin"}
+    assert set(parameters) == {"GatewayUrl", "LocalWebhookOrigin", "PublicUrl", "OwnNetworks"}
+    assert parameters["PublicUrl"]["Default"] == parameters["OwnNetworks"]["Default"] == ""
     assert parameters["LocalWebhookOrigin"]["Default"] == ""
     assert parameters["GatewayUrl"]["Default"] == "https://gateway.example/send"
 

@@ -90,6 +90,11 @@ def test_a_role_names_exactly_what_it_may_touch(service: Template, name: str) ->
         assert statement["Effect"] == "Allow"
         if policy == "network":
             assert all(action.startswith("ec2:") for action in statement["Action"])
+        elif policy == "sending":  # of this account, and of the kinds that one sends as
+            for resource in statement["Resource"]:
+                parts = resource["Fn::Join"][1]
+                assert {"Ref": "AWS::AccountId"} in parts
+                assert parts[-1].count("*") == 1
         else:
             assert "*" not in str(statement["Resource"])
         assert "*" not in str(statement["Action"])
@@ -100,12 +105,14 @@ def test_the_roles_hold_only_the_rights_of_their_work(aws: Assembly) -> None:
     everyone = {"log", "network", "database"}
     expected = {name: set(everyone) for name in FOLDERS}
     expected["ingest"] |= {"secrets", "key"}
-    expected["callbacks"] |= {"secrets", "key"}
+    expected["callbacks"] |= {"secrets", "key", "queue"}
     expected["reconcile"] |= {"secrets", "key"}
     expected["claim"] |= {"queues"}
     expected["console"] |= {"secrets", "key", "dead-letters"}
     for channel in Channel:
         expected[f"sender-{channel}"] |= {"secrets", "key", "queue"}
+        if channel is not Channel.WEBHOOK:
+            expected[f"sender-{channel}"] |= {"sending"}
     expected["migrate"] = {"log", "network", "secrets", "key", "start"}
     assert {name: set(rights(service, name)) for name in FOLDERS} == expected
 
@@ -140,10 +147,15 @@ def test_an_operator_may_invoke_the_console_and_nothing_else(service: Template) 
     assert service.text["Outputs"]["OperatorPolicyArn"]["Value"] == {"Ref": policy}
 
 
-def test_the_console_reads_the_secret_that_keys_recipient_hashes(service: Template) -> None:
-    hash_secret = rights(service, "ingest")["secrets"]["Resource"]
-    assert rights(service, "console")["secrets"]["Resource"] == hash_secret
-    assert service.environment("sendoff-console")["HASH_SECRET_ARN"] == hash_secret
+def test_the_console_reads_what_keys_hashes_and_what_webhooks_secrets_derive_from(
+    service: Template,
+) -> None:
+    (hash_secret, webhook_secret) = rights(service, "console")["secrets"]["Resource"]
+    assert hash_secret == rights(service, "ingest")["secrets"]["Resource"]
+    assert webhook_secret in rights(service, "sender-webhook")["secrets"]["Resource"]
+    environment = service.environment("sendoff-console")
+    assert environment["HASH_SECRET_ARN"] == hash_secret
+    assert environment["WEBHOOK_SECRET_ARN"] == webhook_secret
 
 
 def test_a_sender_receives_from_its_own_queue_alone(service: Template) -> None:
@@ -177,7 +189,7 @@ def test_the_functions_run_in_private_subnets_with_one_security_group(aws: Assem
 
 def test_every_channel_has_a_queue_and_a_dead_letter_queue(service: Template) -> None:
     assert set(service.queues) == {
-        f"sendoff-{channel}{suffix}" for channel in Channel for suffix in ("", "-dlq")
+        f"sendoff-{name}{suffix}" for name in (*Channel, "events") for suffix in ("", "-dlq")
     }
     assert all(queue["SqsManagedSseEnabled"] for queue in service.queues.values())
 

@@ -235,7 +235,7 @@ def attacks(id: UUID) -> list[tuple[str, int, Event]]:
     event = signed_event(about(id))
     _claimed_to_be_base64(event)
     tried.append(("no base64, but said to be", 400, event))
-    for parameters in ({"provider": "sns"}, {"provider": "../http"}, {}, None):
+    for parameters in ({"provider": "ses"}, {"provider": "../http"}, {}, None):
         event = signed_event(about(id))
         event["pathParameters"] = parameters
         tried.append((f"the provider {parameters}", 404, event))

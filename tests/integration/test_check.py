@@ -234,8 +234,8 @@ def test_the_gauges_of_a_channel_count_each_live_row_once(
     lease(database, channel="sms", page=4)
     gauges = {gauge.channel: gauge for gauge in channel_gauges(database)}
     assert gauges["sms"] == ChannelGauge(
-        channel="sms", leased=4, waiting=5, uncertain=3, submitted=2, dead=3
+        channel="sms", leased=4, waiting=5, uncertain=3, submitted=2, dead=3, open_breakers=0
     )
     assert gauges["email"] == ChannelGauge(
-        channel="email", leased=0, waiting=0, uncertain=0, submitted=0, dead=0
+        channel="email", leased=0, waiting=0, uncertain=0, submitted=0, dead=0, open_breakers=0
     )

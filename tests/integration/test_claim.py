@@ -92,6 +92,7 @@ def test_without_skip_locked_the_second_claimer_runs_into_the_lock_timeout(
     waiting_lease = LEASE_PAGE.replace("SKIP LOCKED", "")
     parameters = {
         "channel": "email",
+        "stream": "transactional",
         "priority": "normal",
         "page": 100,
         "after": NO_ORGANIZATION,
@@ -459,10 +460,10 @@ def test_a_survey_sees_what_is_ready_and_what_is_in_flight(
     lease(database, priority="high", page=2)
     seen = {channel.channel: channel for channel in survey(database, run="claim")}
     assert {name: channel.ready for name, channel in seen.items()} == {
-        "email": ["high"],
-        "push": [],
-        "sms": ["low"],
-        "webhook": [],
+        "email": {"high": ["transactional"]},
+        "push": {},
+        "sms": {"low": ["transactional"]},
+        "webhook": {},
     }
     assert (seen["email"].leased, seen["sms"].leased) == (2, 0)
 
@@ -475,4 +476,4 @@ def test_a_survey_of_paused_channels_still_tells_the_generation(
     assert [start_run(database, name="claim") for _ in range(2)] == [1, 2]
     seen = survey(database, run="claim")
     assert {channel.generation for channel in seen} == {2}
-    assert [channel.ready for channel in seen] == [[], [], [], []]
+    assert [channel.ready for channel in seen] == [{}, {}, {}, {}]

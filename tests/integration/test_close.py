@@ -130,8 +130,12 @@ def test_throttled_and_blocked_never_spend_the_budget(
     owner: psycopg.Connection, database: Database
 ) -> None:
     (id,) = add_notifications(owner, max_attempts=1)
+    at = now_of(owner)
     for outcome in (Throttled(), Blocked(), Throttled()):
-        assert close_one(database, begun(database), outcome, again_seconds=None) == "pending"
+        opening = begun(database, now=at)
+        assert close_one(database, opening, outcome, again_seconds=None, now=at) == "pending"
+        at = row_of(owner, id).available_at
+        promote(database, now=at)
     assert row_of(owner, id).attempts_spent == 0
 
 
@@ -274,7 +278,8 @@ def test_throttled_for_too_long_is_held(owner: psycopg.Connection, database: Dat
     opening = begun(database, now=almost)
     assert close_one(database, opening, Blocked(), again_seconds=None, now=almost) == "pending"
     assert row_of(owner, id).waiting_since == start
-    end = start + timedelta(seconds=WAITING_LIMIT_SECONDS)
+    end = start + timedelta(seconds=WAITING_LIMIT_SECONDS + 3600)
+    promote(database, now=end)
     opening = begun(database, now=end)
     assert close_one(database, opening, Throttled(), again_seconds=None, now=end) == "dead"
     assert row_of(owner, id).reason == "waited_too_long"
@@ -365,3 +370,21 @@ def test_seconds_may_be_whole_or_not_within_one_set(
     assert {row_of(owner, id).status for id in ids} == {"pending"}
     kept = owner.execute("SELECT retry_after_seconds FROM attempts ORDER BY 1").fetchall()
     assert kept == [(0,), (7,), (7,), (None,)]
+
+
+def test_d5_who_is_throttled_again_and_again_waits_longer_and_longer(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    owner.execute("UPDATE channels SET backoff_base_seconds = 60, backoff_cap_seconds = 1800")
+    (id,) = add_notifications(owner)
+    at, waits = now_of(owner), list[float]()
+    for _ in range(12):
+        promote(database, now=at)
+        close_one(database, begun(database, now=at), Throttled(), again_seconds=30, now=at)
+        row = row_of(owner, id)
+        waits.append((row.available_at - at).total_seconds())
+        at = row.available_at
+    assert waits[:2] == [30, 30]
+    assert all(wait >= 30 for wait in waits)
+    assert 900 <= waits[-1] <= 1800
+    assert row_of(owner, id).attempts_spent == 0

@@ -14,7 +14,7 @@ from functions.console import dead_letters
 from functions.core.login import Login
 from functions.core.outcome import Transient
 from functions.core.states import FINAL, Channel, Status
-from functions.sender.deliver import Report, read_records
+from functions.sender.record import Report, read_records
 from functions.store.connection import Database, connector
 from tests import operators
 from tests.fakes import Killed, add_notifications, moves_of, row_of

@@ -14,7 +14,8 @@ from functions.core.errors import Unavailable
 from functions.core.login import Login
 from functions.core.states import MAX_STARTS
 from functions.providers.choice import DECLARATIONS
-from functions.sender.deliver import CLOSE_SECONDS, Record, Report
+from functions.sender.finish import CLOSE_SECONDS
+from functions.sender.record import Record, Report
 from functions.store.claim import Leased
 from functions.store.connection import Connect, Database, connector
 from functions.store.delivery import finish_starts, record_starts

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import LiteralString
 from uuid import UUID, uuid4
 
 import psycopg
@@ -12,8 +13,16 @@ from functions.core.explanation import explain
 from functions.core.login import Login
 from functions.core.outcome import Accepted
 from functions.core.states import Finding
+from functions.store.bucket import RECOVERY_SECONDS
 from functions.store.connection import Database
-from functions.store.dossier import ChannelPolicy, read_dossier
+from functions.store.dossier import (
+    READ_BREAKERS,
+    READ_ENDPOINT,
+    READ_HOLD,
+    READ_WAY,
+    ChannelPolicy,
+    read_dossier,
+)
 from functions.store.restore import pause_all
 from functions.store.uncertain import settle
 from tests.fakes import (
@@ -26,6 +35,7 @@ from tests.fakes import (
 from tests.operating import (
     Waiting,
     action,
+    arrange,
     discarded,
     operating,
     report,
@@ -113,8 +123,9 @@ def test_it_holds_every_attempt_report_and_change_in_order(
 
 def test_it_knows_what_its_channel_would_do_next(rows: Waiting, operator: Database) -> None:
     rows.owner.execute(
-        "UPDATE channels SET provider = 'keyed', unknown_policy = 'retry', cutoff_seconds = 77, "
-        "max_attempts = 9 WHERE name = 'push'"
+        "UPDATE channels SET provider = 'keyed', fallback_provider = 'http', retries = false, "
+        "unknown_policy = 'retry', cutoff_seconds = 77, max_attempts = 9, endpoint_concurrency = 4,"
+        " waiting_limit_seconds = 88 WHERE name = 'push'"
     )
     (id,) = add_notifications(rows.owner, channel="push")
     before = now_of(rows.owner)
@@ -123,15 +134,115 @@ def test_it_knows_what_its_channel_would_do_next(rows: Waiting, operator: Databa
     assert dossier.channel == ChannelPolicy(
         paused_at=None,
         provider="keyed",
+        fallback_provider="http",
+        retries=False,
         unknown_policy="retry",
         cutoff_seconds=77.0,
         max_attempts=9,
+        waiting_limit_seconds=88.0,
+        endpoint_concurrency=4,
+        share_of_rate=1.0,
+        slowed_at=None,
     )
     assert before <= dossier.now <= now_of(rows.owner)
     pause_all(operator, action=action("recover.pause"))
     dossier = read_dossier(operator, notification_id=id)
     assert dossier is not None
     assert isinstance(dossier.channel.paused_at, datetime)
+
+
+def test_it_knows_what_is_left_of_a_channels_rate(rows: Waiting, operator: Database) -> None:
+    (id,) = add_notifications(rows.owner)
+    rows.owner.execute(
+        "UPDATE channels SET slow_factor = 0.25, slowed_at = %s WHERE name = 'email'",
+        [now_of(rows.owner, seconds=-RECOVERY_SECONDS)],
+    )
+    dossier = read_dossier(operator, notification_id=id)
+    assert dossier is not None
+    assert dossier.channel.share_of_rate == pytest.approx(0.5, abs=0.05)
+    rows.owner.execute("UPDATE channels SET slowed_at = slowed_at - interval '1 day'")
+    dossier = read_dossier(operator, notification_id=id)
+    assert dossier is not None
+    assert dossier.channel.share_of_rate == 1.0
+
+
+BREAKERS = """
+    INSERT INTO breakers (channel, provider, scope, key, opened_at, code, probe_at, probe_id)
+    SELECT b.channel, b.provider, b.scope, b.key, t.at, 'closed for now', t.at,
+           CASE WHEN b.scope = 'country' THEN %(probe_id)s::uuid END
+      FROM (VALUES ('sms', 'sms', 'provider', 'sms'),
+                   ('sms', 'sms', 'sender_identity', 'bulk'),
+                   ('sms', 'sms', 'country', 'FR'),
+                   ('sms', 'http', 'provider', 'http'),
+                   ('sms', 'sms', 'sender_identity', 'transactional'),
+                   ('sms', 'sms', 'country', 'DE'),
+                   ('email', 'ses', 'provider', 'ses')) AS b (channel, provider, scope, key),
+           (SELECT clock_timestamp() AS at) t
+"""
+
+
+def test_it_holds_the_open_breakers_on_its_way_and_no_other(
+    rows: Waiting, operator: Database
+) -> None:
+    (id,) = add_notifications(rows.owner, channel="sms", recipient="+33612345678")
+    arrange(rows.owner, id, stream="bulk", country="FR", next_provider="http")
+    rows.owner.execute(BREAKERS, {"probe_id": id})
+    rows.owner.execute("UPDATE streams SET paused_at = clock_timestamp() WHERE name = 'bulk'")
+    dossier = read_dossier(operator, notification_id=id)
+    assert dossier is not None
+    way = dossier.way
+    assert (way.stream, way.next_provider, way.waiting_since) == ("bulk", "http", None)
+    assert isinstance(way.stream_paused_at, datetime)
+    assert [(one.provider, one.scope, one.key, one.is_probed_by_it) for one in way.breakers] == [
+        ("http", "provider", "http", False),
+        ("sms", "country", "FR", True),
+        ("sms", "provider", "sms", False),
+        ("sms", "sender_identity", "bulk", False),
+    ]
+    assert {one.code for one in way.breakers} == {"closed for now"}
+    rows.owner.execute("UPDATE breakers SET opened_at = NULL, probe_at = NULL")
+    dossier = read_dossier(operator, notification_id=id)
+    assert dossier is not None
+    assert dossier.way.breakers == []
+
+
+def test_it_holds_its_own_organizations_endpoint(rows: Waiting, operator: Database) -> None:
+    mine, other = (
+        arrange(rows.owner, id, origin="https://hooks.example")
+        for organization_id in (FIRST_ORGANIZATION, SECOND_ORGANIZATION)
+        for id in add_notifications(
+            rows.owner, channel="webhook", content={}, organization_id=organization_id
+        )
+    )
+    rows.owner.execute(
+        "INSERT INTO endpoints (organization_id, origin, failures, failing_since, code) "
+        "VALUES (%s, 'https://hooks.example', 3, clock_timestamp(), '503')",
+        [FIRST_ORGANIZATION],
+    )
+    dossier = read_dossier(operator, notification_id=mine)
+    assert dossier is not None
+    endpoint = dossier.way.endpoint
+    assert endpoint is not None
+    assert (endpoint.origin, endpoint.failures, endpoint.code, endpoint.paused_at) == (
+        "https://hooks.example", 3, "503", None,
+    )  # fmt: skip
+    dossier = read_dossier(operator, notification_id=other)
+    assert dossier is not None
+    assert dossier.way.endpoint is None
+    rows.owner.execute("UPDATE endpoints SET failures = 0")
+    dossier = read_dossier(operator, notification_id=mine)
+    assert dossier is not None
+    assert dossier.way.endpoint is None  # it simply works
+
+
+@pytest.mark.parametrize("statement", [READ_WAY, READ_BREAKERS, READ_ENDPOINT, READ_HOLD])
+def test_what_lies_on_its_way_is_found_by_indexes(rows: Waiting, statement: LiteralString) -> None:
+    """However many rows there are: without sequential scans each of them has an index."""
+    rows.owner.execute("SET enable_seqscan = off")
+    with psycopg.ClientCursor(rows.owner) as cursor:
+        plan = cursor.execute(f"EXPLAIN {statement}", {"notification_id": uuid4()}).fetchall()
+    assert "Seq Scan" not in str(plan)
+    assert "Index Scan" in str(plan)
 
 
 def test_it_is_of_one_moment(rows: Waiting, login: Login) -> None:

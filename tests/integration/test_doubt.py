@@ -103,7 +103,7 @@ def reconcile(database: Database) -> Report:
         ).run()
 
 
-def deliver(database: Database, provider: Provider) -> None:
+def deliver(database: Database, provider: Provider[Any]) -> None:
     promote(database)
     with sender(database, provider) as one:
         report = one.deliver(records_of(lease(database)))

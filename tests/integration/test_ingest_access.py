@@ -125,7 +125,6 @@ UNKNOWN = (
     "/v1/recipients/x",
     "/v1/templates",
     "/v1/erase",
-    "/v1/unsubscribe/x",
     "/v1/events",
     "/v1/notifications/",
     "/v1//notifications",

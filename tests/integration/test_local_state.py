@@ -69,9 +69,21 @@ def test_secrets_are_made_once_and_readable_by_their_owner_alone(folder: StateFo
     assert mode(folder.path / "secrets.json") == 0o600
     folder.publish(LOCAL)
     assert mode(folder.path / "local.json") == 0o600
-    for secret in (made.callback, made.gateway):
+    for secret in (made.callback, made.gateway, made.webhook):
         assert len(key_of(with_prefix(secret))) == 33
-    assert len({made.hash, made.callback, made.gateway}) == 3
+    assert len({made.hash, made.callback, made.gateway, made.webhook}) == 4
+
+
+def test_a_folder_from_before_there_was_a_secret_gets_it_and_keeps_the_others(
+    folder: StateFolder,
+) -> None:
+    before = asdict(folder.secrets())
+    del before["webhook"]
+    (folder.path / "secrets.json").write_text(json.dumps(before))
+    after = folder.secrets()
+    assert len(key_of(with_prefix(after.webhook))) == 33
+    assert asdict(after) == {**before, "webhook": after.webhook}
+    assert folder.secrets() == after
 
 
 def test_damaged_secrets_are_said_to_be_so(folder: StateFolder) -> None:

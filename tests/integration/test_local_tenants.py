@@ -7,9 +7,11 @@ import psycopg
 import pytest
 
 from functions.core import api_key
+from functions.core.signature import key_of
+from functions.core.webhook_key import secret_of
 from infra.local.postgres import Postgres
-from infra.local.state import StateFolder
-from infra.local.tenants import KEYS, prepare_database
+from infra.local.state import StateFolder, with_prefix
+from infra.local.tenants import FIRST, KEYS, prepare_database
 from tests.conftest import owner_connection
 
 NAME = "sendoff"
@@ -77,3 +79,18 @@ def test_a_revoked_key_is_replaced_and_the_others_stay(
         "api_key",
         "second_tenant_api_key",
     }
+
+
+SIGNING = "UPDATE organizations SET webhook_key_number = %s WHERE name = %s RETURNING id"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_one_secret_verifies_the_gateways_requests_and_the_first_organizations_webhooks(
+    folder: StateFolder, connection: psycopg.Connection, postgres: Postgres, number: int
+) -> None:
+    ((id,),) = connection.execute(SIGNING, (number, FIRST)).fetchall()
+    secrets = prepare_database(folder, port=postgres.port, name=NAME)
+    master = key_of(with_prefix(secrets.webhook))
+    signing = secret_of(master, organization_id=id, number=number)
+    assert with_prefix(secrets.gateway) == signing
+    assert folder.secrets() == secrets

@@ -24,7 +24,8 @@ _numbers = count(1)
 INTENT = (
     "id", "organization_id", "batch_id", "batch_index", "channel", "recipient", "recipient_id",
     "recipient_hash", "content", "priority", "category", "event_id", "reference", "metadata",
-    "send_at", "expires_at", "max_attempts", "parent_id", "created_at",
+    "send_at", "expires_at", "max_attempts", "parent_id", "created_at", "stream", "country",
+    "origin",
 )  # fmt: skip
 
 
@@ -245,6 +246,10 @@ def test_a_notification_that_cannot_be_is_refused(
         ("backoff_cap_seconds = 1", "channels_times_are_positive"),
         ("max_attempts = 0", "channels_max_attempts_is_positive"),
         ("unknown_policy = 'hope'", "channels_unknown_policy_is_known"),
+        ("backoff_curve = 'steep'", "channels_backoff_curve_is_known"),
+        ("slow_factor = 0", "channels_slow_factor_is_a_share"),
+        ("slow_factor = 1.5", "channels_slow_factor_is_a_share"),
+        ("endpoint_concurrency = 0", "channels_endpoint_concurrency_is_positive"),
     ],
 )
 def test_a_channel_that_cannot_be_is_refused(
@@ -294,8 +299,17 @@ def test_at_most_four_indexes_hold_final_rows(migrated: psycopg.Connection) -> N
 
 
 def numbers_of(owner: psycopg.Connection, name: str) -> dict[str, Any]:
+    """Return a channel's columns, but for the memory of what was deployed."""
     row = owner.execute(
-        "SELECT to_jsonb(channels) FROM channels WHERE name = %s", [name]
+        "SELECT to_jsonb(channels) - 'deployed' FROM channels WHERE name = %s", [name]
+    ).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def stream_of(owner: psycopg.Connection, channel: str, name: str) -> dict[str, Any]:
+    row = owner.execute(
+        "SELECT to_jsonb(streams) FROM streams WHERE channel = %s AND name = %s", [channel, name]
     ).fetchone()
     assert row is not None
     return row[0]
@@ -312,8 +326,66 @@ def test_configure_sets_what_is_named_and_keeps_the_rest(undone: psycopg.Connect
     assert numbers_of(undone, "email") == expected
 
 
+def test_configure_undoes_nothing_that_was_set_at_run_time(undone: psycopg.Connection) -> None:
+    deployed = {"rate": 100, "burst": 50, "provider_url": None, "retries": True}
+    configure(undone, {"email": deployed})
+    undone.execute(
+        "UPDATE channels SET rate = 20, provider_url = 'http://127.0.0.1:9', retries = false"
+    )
+    before = numbers_of(undone, "email")
+    configure(undone, {"email": deployed})
+    assert numbers_of(undone, "email") == before
+    configure(undone, {"email": deployed | {"rate": 100.0}})  # the same number
+    assert numbers_of(undone, "email") == before
+
+
+def test_configure_sets_what_is_deployed_otherwise_than_before(undone: psycopg.Connection) -> None:
+    configure(undone, {"email": {"rate": 100, "burst": 50}})
+    undone.execute("UPDATE channels SET rate = 20, burst = 10")
+    before = numbers_of(undone, "email")
+    configure(undone, {"email": {"rate": 150, "burst": 50, "backoff_curve": "linear"}})
+    expected = before | {"rate": 150, "backoff_curve": "linear"}
+    assert numbers_of(undone, "email") == expected
+    configure(undone, {"email": {"page": 50}})  # what is named no more is remembered
+    configure(undone, {"email": {"burst": 50}})
+    assert numbers_of(undone, "email") == expected | {"page": 50}
+
+
+def test_configure_sets_streams_by_the_same_rule(undone: psycopg.Connection) -> None:
+    deployed: dict[str, Any] = {
+        "email": {
+            "provider": "ses",
+            "streams": {
+                "bulk": {"sender_identity": "news@example.com", "settings": {"reply_to": "a@b.c"}},
+                "transactional": {"rate": 5},
+            },
+        }
+    }
+    other = stream_of(undone, "sms", "bulk")
+    configure(undone, deployed)
+    bulk = stream_of(undone, "email", "bulk")
+    assert (bulk["sender_identity"], bulk["settings"], bulk["rate"]) == (
+        "news@example.com", {"reply_to": "a@b.c"}, None,
+    )  # fmt: skip
+    assert stream_of(undone, "email", "transactional")["rate"] == 5
+    assert stream_of(undone, "sms", "bulk") == other
+    undone.execute("UPDATE streams SET sender_identity = 'other@example.com', rate = 7")
+    deployed["email"]["streams"]["transactional"] = {"rate": 6}
+    configure(undone, deployed)
+    assert stream_of(undone, "email", "bulk")["sender_identity"] == "other@example.com"
+    assert stream_of(undone, "email", "transactional")["rate"] == 6
+
+
 @pytest.mark.parametrize(
-    "channels", [{"email": {"rat": 5}}, {"email": {"paused_at": None}}, {"fax": {"rate": 5}}]
+    "channels",
+    [
+        {"email": {"rat": 5}},
+        {"email": {"paused_at": None}},
+        {"email": {"deployed": {}}},
+        {"fax": {"rate": 5}},
+        {"email": {"streams": {"bulk": {"tokens": 5}}}},
+        {"email": {"streams": {"slow": {"rate": 5}}}},
+    ],
 )
 def test_configure_refuses_a_channel_or_a_column_that_there_is_not(
     undone: psycopg.Connection, channels: dict[str, dict[str, Any]]

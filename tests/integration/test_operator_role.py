@@ -51,15 +51,28 @@ GRANTS = """
 OPERATORS_OWN: dict[LiteralString, dict[LiteralString, LiteralString]] = {
     "INSERT": {
         "operator_actions": "id at actor command arguments result",
-        "organizations": "id name transactional_categories created_at",
+        "organizations": "id name transactional_categories created_at webhook_key_number "
+        "webhook_key_rotated_at",
         "api_keys": "id organization_id name secret_sha256 scopes created_at revoked_at",
+        "sms_prices": "country amount",
+        "sms_slices": "trusted_until",
     },
     "UPDATE": {
-        "organizations": "name",
+        "organizations": "name webhook_key_number webhook_key_rotated_at",
         "api_keys": "revoked_at",
-        "channels": "paused_at",
+        "channels": "paused_at provider provider_url fallback_provider fallback_provider_url rate "
+        "burst max_in_flight page provider_deadline_seconds retries backoff_curve "
+        "backoff_base_seconds backoff_cap_seconds max_attempts waiting_limit_seconds "
+        "check_base_seconds check_cap_seconds cutoff_seconds grace_seconds unknown_policy "
+        "poll_rate endpoint_concurrency",
+        "streams": "sender_identity configuration_set settings rate burst paused_at",
+        "sms_guards": "countries daily_budget number_per_hour prefix_per_hour unusual_per_day "
+        "growth",
+        "sms_prices": "amount",
+        "sms_slices": "trusted_until",
+        "holds": "released_at discarded done_at",
         "receipts": "type evidence_rank permanent complaint address_at_fault idempotency_key "
-        "reference recipient_hash reason occurred_at",
+        "reference recipient_hash reason occurred_at refused fact",
     },
 }
 
@@ -130,11 +143,12 @@ REFUSED: dict[str, LiteralString] = {
     },
     "a report's bytes": "UPDATE receipts SET raw = raw",
     "a limit": "UPDATE channels SET rate = rate",
+    "a lease's length": "UPDATE channels SET lease_seconds = lease_seconds",
     "what was asked for": "UPDATE notifications SET recipient = recipient",
     "a report": "DELETE FROM receipts",
     "what happened": "UPDATE transitions SET actor = actor",
 }
-NOBODY = {"a report's bytes", "a limit", "what was asked for", "a report", "what happened"}
+NOBODY = {"a report's bytes", "a lease's length", "what was asked for", "a report", "what happened"}
 
 
 @pytest.mark.parametrize("what", REFUSED)

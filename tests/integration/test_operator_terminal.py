@@ -107,13 +107,13 @@ def test_a_story_folds_at_a_terminal_and_its_commands_do_not(operator: Operator)
     assert command in session.lines
 
 
-@pytest.mark.parametrize("command", ["requeue", "discard"])
+@pytest.mark.parametrize(("command", "fate"), [("requeue", "requeued"), ("discard", "discarded")])
 def test_a_choice_is_shown_and_carried_out_when_it_is_confirmed(
-    operator: Operator, command: str
+    operator: Operator, command: str, fate: str
 ) -> None:
     operator.console.will("dead.list", {"data": [HELD, HELD], "next": None})
     operator.console.will(
-        f"dead.{command}", {"action_id": "a", "fates": [{"id": ID, "fate": "discarded"}]}
+        f"dead.{command}", {"action_id": "a", "fates": [{"id": ID, "fate": fate}]}
     )
     session = at_terminal(operator, "dead", command, "--all", typed="y\n")
     assert session.status == 0

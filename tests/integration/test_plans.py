@@ -26,14 +26,27 @@ from functions.providers.choice import DECLARATIONS
 from functions.store.begin import Opening
 from functions.store.channel import ChannelRow, read_channels
 from functions.store.check import CHECKED_AT_ONCE, check
-from functions.store.claim import Leased, record_verdicts, release
+from functions.store.claim import (
+    NO_ORGANIZATION,
+    Leased,
+    lease_page,
+    record_verdicts,
+    release,
+)
 from functions.store.close import Closing, close
 from functions.store.connection import Database
 from functions.store.delivery import finish_starts, hold_unreadable, load, record_starts
 from functions.store.held import discard, list_held, requeue
 from functions.store.replay import replay
 from functions.store.restore import mark_gap
-from functions.store.survey import PROMOTED_AT_ONCE, promote, survey
+from functions.store.survey import (
+    FIRST_PLACE,
+    PROMOTED_AT_ONCE,
+    WALKED_AT_ONCE,
+    promote,
+    promote_first,
+    survey,
+)
 from functions.store.sweep import SWEPT_AT_ONCE, expire, sweep
 from functions.store.uncertain import list_uncertain, settle
 from infra.local.postgres import HOST, Postgres
@@ -171,13 +184,20 @@ def run_each_statement(database: Database) -> None:
         organization_id=FIRST_ORGANIZATION,
         lease_number=1,
         channel="email",
+        stream="transactional",
         priority="normal",
         category="transactional",
+        country=None,
+        origin=None,
+        recipient_hash=b"",
+        attempts_spent=0,
+        in_doubt=0,
         now=datetime.now(UTC),
     )
     channel = read_channels(database)["email"]
     survey(database, run="claim")
     promote(database)
+    promote_first(database, after=FIRST_PLACE)
     lease_turn(database)
     record_verdicts(database, [(stranger, Suppress(reason="opted_out"))])
     release(database, [(nobody.id, 1)])
@@ -374,8 +394,14 @@ def leases_in(owner: psycopg.Connection, count: int, now: datetime) -> list[Leas
             organization_id=FIRST_ORGANIZATION,
             lease_number=1,
             channel="email",
+            stream="transactional",
             priority="normal",
             category="transactional",
+            country=None,
+            origin=None,
+            recipient_hash=b"",
+            attempts_spent=0,
+            in_doubt=0,
             now=now,
         )
         for id, _ in ids_in(owner, "in flight", count)
@@ -383,22 +409,22 @@ def leases_in(owner: psycopg.Connection, count: int, now: datetime) -> list[Leas
 
 
 def test_a_page_is_leased_by_the_ready_index(explained: Explained) -> None:
-    with reading(explained, "notifications_ready", "notifications_pkey", at_most=1_200):
+    with reading(explained, "notifications_ready_by_stream", "notifications_pkey", at_most=1_200):
         page = lease_turn(explained.database, page=100)
     assert len(page.leased) == 100
 
 
 def test_an_idle_page_reads_nothing(explained: Explained) -> None:
-    with reading(explained, "notifications_ready", "notifications_pkey", at_most=0):
+    with reading(explained, "notifications_ready_by_stream", "notifications_pkey", at_most=0):
         assert lease_turn(explained.database, priority="low").leased == []
 
 
 def test_a_survey_descends_and_counts_only_leases(explained: Explained) -> None:
     with reading(
         explained,
-        "notifications_ready",
+        "notifications_ready_by_stream",
         "notifications_leased",
-        at_most=4_000,  # what is in flight, and one row per channel and priority
+        at_most=4_000,  # what is in flight, and one row per stream and priority with something
     ):
         survey(explained.database, run="claim")
 
@@ -413,6 +439,37 @@ def test_due_rows_are_promoted_by_the_waiting_index_and_no_other_is_read(
         at_most=3 * PROMOTED_AT_ONCE,  # found, then updated: of 100,000 that wait
     ):
         assert promote(explained.database) == PROMOTED_AT_ONCE
+
+
+def test_what_waits_is_walked_over_by_the_waiting_index_from_a_place_on(
+    explained: Explained,
+) -> None:
+    with reading(
+        explained,
+        "notifications_waiting",
+        "notifications_pkey",
+        at_most=4 * WALKED_AT_ONCE,  # walked, and what is promoted of it locked and updated
+    ):
+        walk = promote_first(explained.database, after=FIRST_PLACE)
+    assert (walk.promoted, walk.is_over) == (walk.walked, True)
+    assert walk.walked in (1_000, 1_001)  # and perhaps the one from when the tables were small
+    with reading(explained, "notifications_waiting", at_most=1, among=("notifications_pkey",)):
+        assert promote_first(explained.database, after=walk.place).walked == 0
+
+
+def test_an_idle_page_of_the_other_stream_reads_nothing(explained: Explained) -> None:
+    with reading(explained, "notifications_ready_by_stream", "notifications_pkey", at_most=0):
+        page = lease_page(
+            explained.database,
+            channel="email",
+            stream="bulk",
+            priority="normal",
+            page=100,
+            after=NO_ORGANIZATION,
+            lease_seconds=60,
+            leased_by="test",
+        )
+    assert page.leased == []
 
 
 def test_the_time_bounds_the_scan_of_what_waits(explained: Explained) -> None:
@@ -542,6 +599,7 @@ RECEIPTS = (
     "receipts_by_notification",
     "receipts_orphaned",
     "attempts_one_per_lease",
+    "transitions_pkey",
 )
 
 AT_HAND = pytest.mark.parametrize("mood", ["values", "no statistics"], indirect=True)
@@ -637,6 +695,7 @@ def test_one_row_is_settled_through_primary_keys(
             "attempts_one_per_lease",
             "attempts_by_reference",
             "receipts_pkey",
+            "transitions_pkey",  # of a suppressed row: by whom it was
             "notifications_uncertain",
         ),
     ):

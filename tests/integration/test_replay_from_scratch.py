@@ -41,6 +41,7 @@ class Reading:
     reason: str | None
     complaint: bool
     address_at_fault: bool
+    refused: bool
 
 
 def reading(chance: random.Random, *, names: Sequence[str]) -> Reading:
@@ -52,6 +53,7 @@ def reading(chance: random.Random, *, names: Sequence[str]) -> Reading:
         reason=chance.choice([None, "full", "no such user"]),
         complaint=rank is Rank.DELIVERED and chance.random() < 0.3,
         address_at_fault=rank is Rank.HARD_FAILURE and chance.random() < 0.5,
+        refused=rank is Rank.HARD_FAILURE and chance.random() < 0.5,
     )
 
 
@@ -78,6 +80,7 @@ def report_of(kind: str, minute: int, what: Reading, opening: Opening) -> Receip
         reason=what.reason,
         complaint=what.complaint,
         address_at_fault=what.address_at_fault,
+        refused=what.refused,
         raw=b"{}",
     )
 

@@ -153,7 +153,7 @@ def test_a_new_key_is_new_to_its_window_too(owner: psycopg.Connection, operator:
 # Claimed, sent, and under which key
 
 
-def send(database: Database, provider: Provider) -> int:
+def send(database: Database, provider: Provider[Any]) -> int:
     """Lease whatever is due and deliver it; return how many there were."""
     leases = lease(database)
     with sender(database, provider) as one:

@@ -14,7 +14,7 @@ from functions.providers.choice import DECLARATIONS
 from functions.providers.provider import Declaration, PreparedCall, Submission
 from functions.providers.transport import Transport
 from functions.providers.webhook import WebhookProvider
-from functions.sender.deliver import read_records
+from functions.sender.record import read_records
 from functions.store.cancel import cancel_notification
 from functions.store.connection import Database
 from functions.store.survey import promote
@@ -29,6 +29,7 @@ from tests.fakes import (
 from tests.gateway import Asked, gateway, giving
 from tests.sending import body_of, queue_event, recorded, records_of, sender
 from tests.steps import channel_of, lease, now_of
+from tests.webhooks import secrets_for
 from tests.wire import Wire, answering, hanging_up, peer
 
 
@@ -60,7 +61,7 @@ class PreparingProvider(FakeProvider):
     """Makes a webhook's real request of everything, and accepts it."""
 
     def prepare(self, submission: Submission) -> PreparedCall:
-        return WebhookProvider(transport=Transport()).prepare(submission)
+        return WebhookProvider(transport=Transport(), secrets=secrets_for).prepare(submission)
 
 
 def test_ten_records_are_ten_requests_and_all_are_acknowledged(
@@ -326,7 +327,9 @@ def test_a_webhook_that_answers_is_delivered(owner: psycopg.Connection, database
         (id,) = add_notifications(
             owner, channel="webhook", recipient=f"{server.url}/hook", content={"a": 1}
         )
-        provider = WebhookProvider(transport=Transport(), local_origin=server.url)
+        provider = WebhookProvider(
+            transport=Transport(), secrets=secrets_for, local_origin=server.url
+        )
         with sender(database, provider, channel="webhook") as one:
             report = one.deliver(records_of(lease(database, channel="webhook")))
         (request,) = server.requests

@@ -9,13 +9,9 @@ import pytest
 
 from functions.core.login import Login
 from functions.providers.choice import DECLARATIONS
-from functions.sender.deliver import (
-    CLOSE_PAUSE_SECONDS,
-    CLOSE_SECONDS,
-    Sender,
-    deliver,
-    read_records,
-)
+from functions.sender.deliver import Sender, deliver
+from functions.sender.finish import CLOSE_PAUSE_SECONDS, CLOSE_SECONDS
+from functions.sender.record import read_records
 from functions.store.connection import Database, connector
 from functions.store.survey import promote
 from functions.store.sweep import Swept, sweep

@@ -11,7 +11,7 @@ from functions.core.states import MAX_STARTS
 from functions.providers.choice import DECLARATIONS
 from functions.providers.http import DECLARATION, HttpProvider
 from functions.providers.provider import Declaration, PreparedCall, Submission
-from functions.sender.deliver import Record, read_records
+from functions.sender.record import Record, read_records
 from functions.store.claim import Leased
 from functions.store.connection import Database
 from functions.store.sweep import sweep

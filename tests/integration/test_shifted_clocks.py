@@ -28,6 +28,7 @@ from tests.function_process import (
     GATEWAY_ARN,
     HASH_ARN,
     ROOT,
+    WEBHOOK_ARN,
     FunctionProcess,
     callbacks_environment,
     environment_of,
@@ -47,6 +48,7 @@ SECRETS: dict[str, Any] = {
     GATEWAY_ARN: {"current": GATEWAY_SECRET.removeprefix("whsec_")},
     CALLBACK_ARN: {"current": CALLBACK_SECRET.removeprefix("whsec_")},
     HASH_ARN: {"current": HASH_KEY.decode()},
+    WEBHOOK_ARN: {"current": "A" * 44},
 }
 OFFSETS = (600, -600)
 MINUTES = 5

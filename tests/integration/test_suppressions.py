@@ -94,6 +94,58 @@ def test_categories_are_lifted_one_by_one(api: Api) -> None:
     assert listed(api, "active=true") == []
 
 
+def test_a_category_is_shown_on_the_fact_and_on_what_lifts_it(api: Api) -> None:
+    first = suppress(api, category="news", reason="recipient_choice", source="preference page")
+    assert (first.status, first.json["category"]) == (201, "news")
+    again = suppress(api, category="news", reason="recipient_choice")
+    assert (again.status, again.json) == (200, first.json)
+    assert suppress(api, category=None, reason="recipient_choice").status == 201  # null: all
+    lifted = lift(api, category="news")
+    assert (lifted.json["category"], lifted.json["kind"]) == ("news", "lift")
+    assert [(fact["category"], fact["active"]) for fact in listed(api)] == [
+        ("news", False),
+        (None, True),
+        ("news", False),
+    ]
+    wrong: list[Any] = ["No!", "", 7, "n" * 65]
+    for category in wrong:
+        for ask in (suppress, lift):
+            reply = ask(api, category=category)
+            assert (reply.status, reply.code) == (422, "validation_failed")
+            assert [pointer for pointer, _ in reply.faults] == ["/category"]
+
+
+def test_the_list_can_be_narrowed_to_a_category(api: Api) -> None:
+    suppress(api)
+    for number in range(3):
+        suppress(api, f"user-{number}@example.com", category="news")
+    suppress(api, category="offers")
+    suppress(api, "+1 202 555 0143", channel="sms", category="news")
+    lift(api, "user-1@example.com", category="news")
+    assert len(listed(api, "category=news")) == 5
+    assert len(listed(api, "category=news&channel=email&active=true")) == 2
+    assert [fact["category"] for fact in listed(api, "category=offers")] == ["offers"]
+    assert listed(api, "category=receipts") == []
+    one = listed(api, "category=news&channel=email&recipient=user-1%40example.com")
+    assert [fact["kind"] for fact in one] == ["lift", "suppress"]
+
+
+def test_a_cursor_goes_on_with_the_same_category_only(api: Api) -> None:
+    for number in range(3):
+        suppress(api, f"user-{number}@example.com", category="news")
+        suppress(api, f"user-{number}@example.com", category="offers")
+    everything = listed(api, "category=news")
+    first = api.get("/v1/suppressions", "category=news&limit=2").json
+    cursor = first["next_cursor"]
+    second = api.get("/v1/suppressions", f"category=news&limit=2&cursor={cursor}").json
+    assert first["data"] + second["data"] == everything
+    assert second["next_cursor"] is None
+    for query in ("category=offers&", ""):
+        assert api.get("/v1/suppressions", f"{query}cursor={cursor}").code == "invalid_cursor"
+    plain = api.get("/v1/suppressions", "limit=2").json["next_cursor"]
+    assert api.get("/v1/suppressions", f"category=news&cursor={plain}").code == "invalid_cursor"
+
+
 def test_what_was_never_suppressed_cannot_be_lifted(api: Api) -> None:
     reply = lift(api)
     assert (reply.status, reply.code) == (404, "not_found")
@@ -156,6 +208,10 @@ def test_a_query_that_cannot_be_meant_is_refused(api: Api) -> None:
         "limit=0": "invalid_parameter",
         "page=1": "use_cursor",
         "kind=lift": "unknown_parameter",
+        "category=": "invalid_parameter",
+        "category=No": "invalid_parameter",
+        "category=news%0A": "invalid_parameter",
+        "category=news&category=offers": "invalid_parameter",
         "cursor=0": "invalid_cursor",
     }.items():
         reply = api.get("/v1/suppressions", query)

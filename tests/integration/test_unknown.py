@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -18,7 +19,7 @@ import pytest
 from functions.core.login import Login
 from functions.providers.choice import DECLARATIONS
 from functions.providers.provider import Provider
-from functions.sender.deliver import Report
+from functions.sender.record import Report
 from functions.store.connection import Database
 from functions.store.survey import promote
 from functions.store.sweep import sweep
@@ -64,7 +65,7 @@ def add_cases(
     return {case: add_notifications(owner, recipient=address(case))[0] for case in cases}
 
 
-def deliver(database: Database, provider: Provider) -> Report:
+def deliver(database: Database, provider: Provider[Any]) -> Report:
     """Send all that is due, in sets of ten as the queue gives them."""
     with sender(database, provider) as one:
         report = Report()

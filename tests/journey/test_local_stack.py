@@ -29,7 +29,9 @@ FUNCTIONS = {
     "console",
 }  # fmt: skip
 QUEUES = {
-    f"{channel}{kind}" for channel in ("email", "sms", "push", "webhook") for kind in ("", "-dlq")
+    f"{name}{kind}"
+    for name in ("email", "sms", "push", "webhook", "events")
+    for kind in ("", "-dlq")
 }
 EMAIL = {
     "channel": "email",

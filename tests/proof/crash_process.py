@@ -25,7 +25,8 @@ from functions.ingest.api import build
 from functions.providers.choice import DECLARATIONS
 from functions.reconcile.reconcile import Answer, Reconciler
 from functions.runtime.queue import Queues
-from functions.sender.deliver import Sender, deliver, read_records
+from functions.sender.deliver import Sender, deliver
+from functions.sender.record import read_records
 from functions.store.channel import read_channels
 from functions.store.check import Inquiry
 from functions.store.connection import Database, connector
@@ -93,7 +94,7 @@ def send(event: Any, around: Surroundings) -> Any:
         channel = read_channels(around.database)[CHANNEL]
         sender = Sender(
             database=around.database,
-            provider=around.provider,
+            provider_of=lambda _name, _url: around.provider,
             channel=channel,
             declarations=DECLARATIONS,
             threads=around.threads,

@@ -9,7 +9,8 @@ from functions.claim.claim import Claimer
 from functions.providers.choice import DECLARATIONS
 from functions.reconcile.reconcile import Reconciler
 from functions.runtime.queue import Queues
-from functions.sender.deliver import Record, Sender
+from functions.sender.deliver import Sender
+from functions.sender.record import Record
 from functions.store.sweep import expire
 from functions.store.sweep import sweep as take_back
 from tests.fakes import FakeSqs
@@ -70,7 +71,7 @@ def _sender(world: World, threads: ThreadPoolExecutor) -> Sender:
 
     return Sender(
         database=world.database,
-        provider=LedgeredProvider(declaration=world.declaration, call=call),
+        provider_of=lambda _name, _url: LedgeredProvider(declaration=world.declaration, call=call),
         channel=world.channel,
         declarations=DECLARATIONS,
         threads=threads,

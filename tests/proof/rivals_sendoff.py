@@ -15,7 +15,7 @@ from functions.core.outcome import Accepted, Outcome, Rejected, Transient
 from functions.providers.choice import DECLARATIONS
 from functions.providers.http import DECLARATION
 from functions.providers.provider import PreparedCall, Submission
-from functions.sender.deliver import Report
+from functions.sender.record import Report
 from functions.store.begin import begin
 from functions.store.claim import Leased
 from functions.store.close import Closing, close

@@ -30,7 +30,7 @@ def commands_of(group: typer.Typer) -> set[str]:
     return {
         command.name or (command.callback.__name__ if command.callback else "")
         for command in group.registered_commands
-    }
+    } | {one.name for one in group.registered_groups if one.name}
 
 
 def test_every_command_it_names_exists() -> None:

@@ -13,9 +13,11 @@ from tests.histories import (
     Change,
     Command,
     Dossier,
+    OpenHold,
     Report,
     Row,
     Story,
+    Way,
     after,
 )
 
@@ -318,3 +320,43 @@ def test_the_time_it_has_stood_there_is_counted_from_its_last_arrival() -> None:
         "It is held for a person, since 2030-01-01T00:01:00Z: the provider rejected it for good."
     )
     assert told["notification"]["held"] is True
+
+
+def test_what_was_passed_on_says_so_while_it_waits_and_afterwards() -> None:
+    first = Call(outcome="blocked", code="401", http_status=401, scope="provider")
+    change = Change(reason="blocked", lease_number=1, attempt_id=first.id)
+    waits = Dossier(
+        history=Story(attempts=[first], transitions=[change]), way=Way(next_provider="other")
+    )
+    assert sentences(explain(waits, now=NOW))[-1] == (
+        "Attempt 1 at http was answered with HTTP status 401 after 2.0 s: our account at the "
+        "provider is blocked or misconfigured; the attempt is not counted. It is passed on to "
+        "other at once, without an attempt spent."
+    )
+    second = Call(id=UUID(int=2), lease_number=2, provider="other", started_at=after(5))
+    told = explained(Story(attempts=[first, second], transitions=[change]))
+    (line,) = [one["sentence"] for one in told["timeline"] if one["reason"] == "blocked"]
+    assert line.endswith("The next attempt was made with other.")
+
+
+def test_attempts_say_how_far_their_answers_reach() -> None:
+    call = Call(outcome="blocked", code="SendingPausedException", scope="sender_identity")
+    told = explained(Story(notification=Row(status="delivered"), attempts=[call]))
+    assert told["attempts"][0]["scope"] == "sender_identity"
+    assert (
+        ", which counts as blocked, about the sender identity of its stream."
+        in (sentences(told)[-1])
+    )
+
+
+def test_what_is_on_hold_names_no_time_of_its_next_try() -> None:
+    change = Change(actor="policy", reason="mix_shifted", lease_number=1)
+    row = Row(reason="mix_shifted", hold_id=OpenHold().id, available_at=after(1e10))
+    dossier = Dossier(history=Story(notification=row, transitions=[change]), way=Way())
+    told = explain(dossier, now=NOW)
+    assert sentences(told)[-1] == (
+        "Messages to its country or its prefix are unlike what its organization usually sends. It "
+        "is on hold until a person has looked at them."
+    )
+    assert told["summary"].endswith(": its country or its prefix is on hold.")
+    assert told["next"]["action"] == "decide"

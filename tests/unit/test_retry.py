@@ -6,21 +6,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.core.retry import MAX_RETRY_AFTER_SECONDS, Backoff, clamp_retry_after
+from functions.core.retry import MAX_RETRY_AFTER_SECONDS, Backoff, Curve, clamp_retry_after
 
 DEFAULT = Backoff(base_seconds=60, cap_seconds=1_800)
 
 
-def curve(base: float, factor: float) -> Backoff:
-    return Backoff(base_seconds=base, cap_seconds=base * factor)
+def backoff_of(base: float, factor: float, curve: Curve) -> Backoff:
+    return Backoff(base_seconds=base, cap_seconds=base * factor, curve=curve)
 
 
-backoffs = st.builds(curve, st.floats(0.001, 3_600), st.floats(1, 1_000))
+backoffs = st.builds(
+    backoff_of, st.floats(0.001, 3_600), st.floats(1, 1_000), st.sampled_from(Curve)
+)
 
 
 def test_the_ceiling_doubles_up_to_the_cap() -> None:
     ceilings = [DEFAULT.ceiling_seconds(k) for k in range(1, 9)]
     assert ceilings == [60, 120, 240, 480, 960, 1_800, 1_800, 1_800]
+
+
+def test_by_the_linear_curve_the_ceiling_grows_by_its_base_up_to_the_cap() -> None:
+    linear = Backoff(base_seconds=60, cap_seconds=250, curve="linear")
+    assert [linear.ceiling_seconds(k) for k in range(7)] == [60, 60, 120, 180, 240, 250, 250]
+
+
+@given(backoffs, st.integers(1, 10_000))
+def test_the_ceiling_never_falls(backoff: Backoff, spent: int) -> None:
+    assert backoff.ceiling_seconds(spent) <= backoff.ceiling_seconds(spent + 1)
 
 
 def test_no_attempt_counts_as_the_first() -> None:

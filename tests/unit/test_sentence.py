@@ -1,6 +1,7 @@
 """Every change that the store can write has a sentence of its own."""
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,9 +10,13 @@ from uuid import UUID
 
 import pytest
 
-from functions.core.outcome import OutcomeName
-from functions.core.sentence import CAUSES, Evidence, cause_of, sentence, summary
+from functions.claim.gate import RETRIES_OFF
+from functions.claim.obstacle import COUNTRY_BLOCKED, ENDPOINT_BUSY
+from functions.core.abuse import Because, Kind
+from functions.core.outcome import OutcomeName, Scope
+from functions.core.sentence import CAUSES, Evidence, cause_of, sentence
 from functions.core.states import Finding, Reason, Status
+from functions.core.summary import BECAUSE, summary
 from tests.histories import START, Change, after
 from tests.repo.repository import ROOT
 
@@ -31,8 +36,21 @@ OPEN = UUID(int=1)
 WRITTEN: dict[tuple[str, str | None, bool], dict[tuple[str, ...], tuple[str, ...]]] = {
     ("client", None, False): {("pending", "leased"): ("cancelled",)},
     ("claim", "not_dispatched", False): {("leased",): ("pending",)},
+    ("claim", "country_blocked", False): {("leased",): ("pending",)},
+    ("claim", "endpoint_paused", False): {("leased",): ("pending",)},
+    ("claim", "endpoint_busy", False): {("leased",): ("pending",)},
+    ("claim", "retries_off", False): {("leased",): ("pending",)},
+    ("claim", "lease_lost", False): {("leased",): ("pending",)},
     ("policy", "quiet_hours", False): {("leased",): ("pending", "suppressed", "unconfirmed")},
+    ("policy", "country_not_allowed", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("policy", "mix_shifted", False): {("leased",): ("pending",)},
+    ("policy", "number_velocity", False): {("leased",): ("pending",)},
+    ("policy", "prefix_velocity", False): {("leased",): ("pending",)},
+    ("policy", "sms_budget_spent", False): {("leased",): ("pending",)},
+    ("policy", "sms_price_unknown", False): {("leased",): ("pending",)},
     ("sender", "paused", False): {("leased",): ("pending",)},
+    ("sender", "blocked", False): {("leased",): ("pending",)},
+    ("sender", "disabled", False): {("leased",): ("suppressed", "unconfirmed")},
     ("sender", "expired", False): {("leased",): ("expired", "unconfirmed")},
     ("sender", "suppressed", False): {("leased",): ("suppressed", "unconfirmed")},
     ("sender", "key_window_over", False): {("leased",): ("dead",)},
@@ -72,6 +90,8 @@ WRITTEN: dict[tuple[str, str | None, bool], dict[tuple[str, ...], tuple[str, ...
     },
     ("operator", "settled_hold", True): {("uncertain", "dead"): ("dead",)},
     ("operator", "restored", True): {("pending", "leased"): ("uncertain",)},
+    ("operator", "hold_released", False): {("pending",): ("pending",)},
+    ("operator", "hold_discarded", False): {("pending",): ("suppressed", "unconfirmed")},
     ("operator", "replayed", False): {
         ANYWHERE: ("submitted", "delivered", "failed", "unconfirmed")
     },
@@ -143,7 +163,9 @@ OTHER_WORDS = {
     *("claim", "client", "policy", "provider", "sender", "sweeper", "reconcile", "operator"),
     *("go", "mine", "stale", "held", "suppress", "lift", "defer", "allow", "retry", "hold"),
     *("hard_bounce", "complaint", "invalid", "type", "code", "restored"),
+    *("reason", "source", "evidence"),  # members of a fact
     *("receipt_id", "notification_id", "attempt_id"),
+    *("sender_identity", "transactional", "unsubscribe"),  # a scope, a stream, a source
 }
 """What stands in quotes in those statements and is no reason, or is one beside that."""
 
@@ -192,6 +214,78 @@ def test_the_table_holds_every_reason_that_is_given_to_a_statement() -> None:
     }
     assert "never_accepted" in given
     assert given - {None} <= reasons
+
+
+JUDGES = ("functions.claim.gate", "functions.claim.obstacle", "functions.store.guard")
+RULES = ("functions.core.abuse", "functions.core.policy")
+
+
+def constants_passed_on(module: str) -> Iterator[str]:
+    """Yield the texts that stand in a module under a name of their own, and are given to a call or
+    are the default of a member: reasons of a verdict."""
+    path = ROOT / f"{module.replace('.', '/')}.py"
+    names = vars(importlib.import_module(module))
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        given: list[ast.expr] = []
+        if isinstance(node, ast.Call):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            given = [node.value]
+        for one in given:
+            value = None
+            if isinstance(one, ast.Name) and one.id.isupper():
+                value = names[one.id]
+            elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
+                holder = names.get(one.value.id)
+                value = getattr(holder, one.attr) if isinstance(holder, type) else None
+            if not isinstance(value, str) or value in (*Status, *Kind):
+                continue
+            if re.fullmatch("[a-z_]+", value):
+                yield value
+
+
+def test_the_table_and_the_summary_hold_every_reason_that_a_verdict_can_carry() -> None:
+    reasons = {reason for _, reason, _ in WRITTEN}
+    carried = {text for module in (*JUDGES, *RULES) for text in constants_passed_on(module)}
+    assert {RETRIES_OFF, ENDPOINT_BUSY, COUNTRY_BLOCKED, Because.BUDGET_SPENT} <= carried
+    assert set(Because) <= carried
+    assert carried - reasons == set()
+    assert carried - set(BECAUSE) == set()
+
+
+ACCOUNT, IDENTITY = "our account at the provider", "the sender identity of its stream"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "scope", "about"),
+    [
+        ("throttled", Scope.PROVIDER, "the provider asked to slow down;"),
+        ("throttled", Scope.SENDER_IDENTITY, f"slow down with {IDENTITY};"),
+        ("throttled", Scope.COUNTRY, "slow down with its country;"),
+        ("throttled", Scope.ENDPOINT, "its endpoint asked to slow down;"),
+        ("throttled", Scope.DESTINATION, "slow down with this address;"),
+        ("blocked", None, f"{ACCOUNT} is blocked"),
+        ("blocked", Scope.PROVIDER, f"{ACCOUNT} is blocked"),
+        ("blocked", Scope.SENDER_IDENTITY, f"{IDENTITY} is blocked"),
+        ("blocked", Scope.COUNTRY, "its country is blocked"),
+        ("refused", Scope.DESTINATION, "the provider refused the address"),
+        ("refused", Scope.ENDPOINT, "its endpoint asked never to be called again"),
+    ],
+)
+def test_an_answer_says_how_far_it_reaches(outcome: str, scope: str | None, about: str) -> None:
+    to_status = "suppressed" if outcome == "refused" else "pending"
+    change = Change(reason=outcome, to_status=to_status, attempt_id=OPEN)
+    assert about in sentence(change, Evidence(scope=scope))
+
+
+def test_what_is_passed_on_says_to_whom() -> None:
+    change = Change(reason="transient", attempt_id=OPEN)
+    assert sentence(change, Evidence(passed_on="http_keyless")).endswith(
+        "It is passed on to http_keyless at once, without an attempt spent."
+    )
+    assert sentence(change, Evidence(instead="http_keyless")).endswith(
+        "It goes back to waiting. The next attempt was made with http_keyless."
+    )
 
 
 @pytest.mark.parametrize("to_status", list(Status))

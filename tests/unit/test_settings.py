@@ -17,6 +17,9 @@ SENDER = {
     "DATABASE_HOST": "db.internal",
     "CHANNEL": "sms",
     "GATEWAY_SECRET_ARN": "arn:gateway",
+    "HASH_SECRET_ARN": "arn:hash",
+    "WEBHOOK_SECRET_ARN": "arn:webhook",
+    "PUSH_SECRET_ARN": "arn:push",
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.core.share import WEIGHTS, Shares
+from functions.core.share import EVENLY, WEIGHTS, Shares
 
 PRIORITIES = list(WEIGHTS)
 
@@ -70,3 +70,17 @@ def test_what_was_owed_is_not_hoarded_while_nothing_is_ready() -> None:
 
 def test_nothing_ready_gets_nothing() -> None:
     assert Shares().split(10, []) == {}
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=60))
+def test_two_streams_are_never_more_than_one_apart(budgets: list[int]) -> None:
+    account, given_so_far = Shares(EVENLY), Counter[str]()
+    for budget in budgets:
+        given_so_far.update(account.split(budget, list(EVENLY)))
+        assert abs(given_so_far["transactional"] - given_so_far["bulk"]) <= 1
+
+
+def test_a_stream_alone_gets_all_and_is_owed_nothing_for_it() -> None:
+    account = Shares(EVENLY)
+    assert account.split(9, ["bulk"]) == {"bulk": 9}
+    assert account.split(10, list(EVENLY)) == {"transactional": 5, "bulk": 5}

@@ -126,11 +126,14 @@ def test_a_peer_that_never_finishes_its_body_is_left_at_the_deadline(headers: by
 
 
 def test_a_peer_that_does_not_read_is_left_at_the_deadline() -> None:
+    done = threading.Event()
+
     def deaf(wire: Wire) -> None:
-        threading.Event().wait(2.0)
+        done.wait(60.0)
 
     with peer(deaf) as server:
         answer = call(server.url, seconds=1.0, body=b"a" * 20_000_000)
+        done.set()
     assert isinstance(answer, Lost)
     assert answer.code == "timeout"
 

@@ -4,14 +4,15 @@ import json
 import time
 from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
-from functions.core.errors import SendoffError
+from functions.core.errors import Misconfigured, SendoffError, Unavailable
 from functions.core.evidence import Rank
 from functions.core.outcome import (
     Accepted,
+    Blocked,
     Outcome,
     Refused,
     Rejected,
@@ -20,22 +21,21 @@ from functions.core.outcome import (
     Transient,
     Unknown,
 )
+from functions.core.signature import SIGNATURE
+from functions.core.suppression import SuppressionReason
 from functions.providers.transport import Transport
 from functions.providers.webhook import DECLARATION, WebhookProvider
 from tests.submissions import NOTIFICATION_ID, submission, submit
+from tests.webhooks import hook, provider_at, secrets_for
 from tests.wire import Received, Script, answering, peer, resetting, silent
 
 ORIGIN = "http://127.0.0.1:8081"
 
 
-def hook(url: str, **changes: Any) -> Any:
-    return submission(channel="webhook", recipient=url, content={"order": 7, "é": 1.0}, **changes)
-
-
 def outcome_of(script: Script, *, seconds: Sequence[float] = (5.0,)) -> Outcome:
     for patience in seconds:
         with peer(script) as server:
-            provider = WebhookProvider(transport=Transport(), local_origin=server.url)
+            provider = provider_at(server.url)
             outcome = submit(provider, hook(f"{server.url}/hooks/ok"), seconds=patience)
             if len(server.requests) == 1:
                 return outcome
@@ -45,7 +45,7 @@ def outcome_of(script: Script, *, seconds: Sequence[float] = (5.0,)) -> Outcome:
 
 def received(**changes: Any) -> Received:
     with peer(answering(204, b"")) as server:
-        provider = WebhookProvider(transport=Transport(), local_origin=server.url)
+        provider = provider_at(server.url)
         submit(provider, hook(f"{server.url}/hooks/ok?a=b%20c", **changes))
         (request,) = server.requests
     return request
@@ -94,6 +94,23 @@ def test_every_status_has_its_class(status: int, kind: type[Outcome]) -> None:
         assert elsewhere.connections == 0
     assert type(outcome) is kind
     assert (outcome.code, outcome.http_status) == (str(status), status)
+    assert not outcome.unforeseen
+
+
+@pytest.mark.parametrize("status", [600, 799, 999])
+def test_a_status_that_is_none_is_tried_again_and_counted(status: int) -> None:
+    outcome = outcome_of(answering(status))
+    assert outcome == Transient(code=str(status), http_status=status, unforeseen=True)
+
+
+def test_an_endpoint_that_is_gone_asks_never_to_be_called_again() -> None:
+    assert outcome_of(answering(410)) == Refused(
+        code="410",
+        http_status=410,
+        suppress=Scope.ENDPOINT,
+        reason=SuppressionReason.INVALID,
+        source="webhook:410",
+    )
 
 
 def test_a_throttled_endpoint_slows_itself_only() -> None:
@@ -138,13 +155,13 @@ def test_a_lost_answer_is_unknown(script: Script) -> None:
     ],
 )
 def test_only_https_and_the_exact_local_origin_may_be_called(url: str) -> None:
-    provider = WebhookProvider(transport=Transport(), local_origin=ORIGIN)
+    provider = provider_at(ORIGIN)
     with pytest.raises(SendoffError):
         provider.prepare(hook(url))
 
 
 def test_the_exact_origin_and_any_https_url_may_be_called() -> None:
-    provider = WebhookProvider(transport=Transport(), local_origin=ORIGIN)
+    provider = provider_at(ORIGIN)
     for url in (
         f"{ORIGIN}/hooks/ok",
         f"{ORIGIN}/",
@@ -155,7 +172,7 @@ def test_the_exact_origin_and_any_https_url_may_be_called() -> None:
 
 
 def test_the_origin_is_compared_letter_for_letter() -> None:
-    provider = WebhookProvider(transport=Transport(), local_origin="http://sim.example:8081")
+    provider = provider_at("http://sim.example:8081")
     assert provider.prepare(hook("http://sim.example:8081/a"))
     for url in ("http://SIM.example:8081/a", "http://b.sim.example:8081/a"):
         with pytest.raises(SendoffError):
@@ -163,13 +180,57 @@ def test_the_origin_is_compared_letter_for_letter() -> None:
 
 
 def test_without_a_local_origin_nothing_plain_may_be_called() -> None:
-    provider = WebhookProvider(transport=Transport())
+    provider = provider_at()
     for url in (f"{ORIGIN}/hooks/ok", "http://a.example/", "http://"):
         with pytest.raises(SendoffError):
             provider.prepare(hook(url))
 
 
 def test_content_of_another_channel_is_refused() -> None:
-    provider = WebhookProvider(transport=Transport())
+    provider = provider_at()
     with pytest.raises(SendoffError):
         provider.prepare(submission(channel="sms", recipient="+15550100000", content="a"))
+
+
+@pytest.mark.parametrize("error", [Misconfigured("no secret"), None])
+def test_nothing_goes_out_unsigned_and_the_notification_waits(error: SendoffError | None) -> None:
+    def secrets(organization_id: UUID) -> Sequence[str]:
+        del organization_id
+        if error is not None:
+            raise error
+        return ()
+
+    with peer(answering()) as server:
+        provider = WebhookProvider(transport=Transport(), secrets=secrets, local_origin=server.url)
+        outcome = submit(provider, hook(f"{server.url}/hooks/ok"))
+        assert server.connections == 0
+    assert isinstance(outcome, Blocked)
+    assert (outcome.code, outcome.scope, outcome.spends) == (
+        "no_signing_secret",
+        Scope.PROVIDER,
+        False,
+    )
+
+
+def test_the_secrets_asked_for_are_the_organizations_own() -> None:
+    asked: list[UUID] = []
+
+    def secrets(organization_id: UUID) -> Sequence[str]:
+        asked.append(organization_id)
+        return secrets_for(organization_id)
+
+    what = hook("https://a.example/")
+    provider = WebhookProvider(transport=Transport(), secrets=secrets)
+    assert provider.prepare(what).headers[SIGNATURE]
+    assert asked == [what.organization_id]
+
+
+def test_while_its_secret_cannot_be_read_nothing_is_prepared() -> None:
+    """It is nothing about the notification, and nothing about its provider: it comes again."""
+
+    def secrets(organization_id: UUID) -> Sequence[str]:
+        raise Unavailable
+
+    provider = WebhookProvider(transport=Transport(), secrets=secrets)
+    with pytest.raises(Unavailable):
+        provider.prepare(hook("https://hook.example/x"))
