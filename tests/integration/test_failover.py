@@ -179,6 +179,19 @@ def test_after_an_unknown_outcome_the_other_is_never_asked(
     assert pair.calls == (4, 0)
 
 
+def test_what_is_in_doubt_is_not_passed_on_and_waits_as_always(
+    owner: psycopg.Connection, two: Make
+) -> None:
+    (id,) = add_notifications(owner)
+    pair = two([Unknown(code="timeout"), Transient()], [TAKEN])
+    pair.deliver()
+    owner.execute("UPDATE notifications SET available_at = created_at WHERE id = %s", [id])
+    pair.deliver()
+    row = row_of(owner, id)
+    assert (row.next_provider, row.attempts_spent, row.in_doubt) == (None, 2, 1)
+    assert row.available_at > now_of(owner)
+
+
 def test_a_second_that_does_not_take_it_either_spends_the_budget(
     owner: psycopg.Connection, two: Make
 ) -> None:

@@ -106,8 +106,8 @@ GUARDS = (
     Guard(
         name="the partial-batch report: and nothing else is",
         path="functions/sender/deliver.py",
-        present="        if attempts is None:  # nothing was begun",
-        absent="        if attempts is None or attempts:  # nothing was begun",
+        present="                unopened = set(ready)\n",
+        absent="",
         tests=_integration("sender"),
     ),
     Guard(
@@ -177,5 +177,33 @@ GUARDS = (
         present="WHERE s.organization_id = n.organization_id AND s.channel = n.channel",
         absent="WHERE s.channel = n.channel",
         tests=_integration("begin"),
+    ),
+    Guard(
+        name="the breaker, read by the statement that opens the attempt",
+        path="functions/store/begin.py",
+        present="WHEN blocked.until IS NOT NULL THEN 'blocked'",
+        absent="",
+        tests=_integration("breakers"),
+    ),
+    Guard(
+        name="failover: never after an unknown outcome",
+        path="functions/store/close.py",
+        present="SELECT o.next_provider IS NOT NULL AND n.in_doubt + l.doubt = 0) pass",
+        absent="SELECT o.next_provider IS NOT NULL) pass",
+        tests=_integration("failover"),
+    ),
+    Guard(
+        name="the addresses of a webhook, each of them",
+        path="functions/providers/egress.py",
+        present="if not all(self.allows(address) for address in addresses):",
+        absent="if not any(self.allows(address) for address in addresses):",
+        tests=("tests/unit/test_egress.py", "tests/unit/test_egress_calls.py"),
+    ),
+    Guard(
+        name="the topic of an SNS message",
+        path="functions/providers/sns_envelope.py",
+        present="    if envelope.topic_arn not in topics or topic is None:\n",
+        absent="    if topic is None:\n",
+        tests=("tests/unit/test_sns_envelope.py",),
     ),
 )
