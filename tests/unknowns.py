@@ -86,10 +86,18 @@ class Lost:
     behaviour: Behaviour
     code: str
     http_status: int | None = None
+    hangs: bool = False
+    """A deadline ends it; how far it had come by then is nobody's promise."""
+
+    @property
+    def ledger(self) -> set[tuple[str, int | None]]:
+        """What the ledger may say of it: code and status."""
+        late = {("timeout", None)} if self.hangs else set[tuple[str, int | None]]()
+        return {(self.code, self.http_status)} | late
 
 
-def _unreadable(behaviour: Behaviour, status: int = 200) -> Lost:
-    return Lost(behaviour=behaviour, code="unreadable_answer", http_status=status)
+def _unreadable(behaviour: Behaviour, status: int = 200, *, hangs: bool = False) -> Lost:
+    return Lost(behaviour=behaviour, code="unreadable_answer", http_status=status, hangs=hangs)
 
 
 _CUT = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + b'{"message_id":"m-1"}'
@@ -124,9 +132,10 @@ UNKNOWN: Mapping[str, Lost] = {
 HANGING: Mapping[str, Lost] = {
     "silent": Lost(behaviour=silent, code="timeout"),
     "no-status": Lost(behaviour=dripping(b""), code="timeout"),
-    "head-without-end": _unreadable(dripping(b"HTTP/1.1 200 OK\r\nX-Y:")),
+    "head-without-end": _unreadable(dripping(b"HTTP/1.1 200 OK\r\nX-Y:"), hangs=True),
     "body-without-end": _unreadable(
-        dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + b'{"message_id":"m-1"}')
+        dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + b'{"message_id":"m-1"}'),
+        hangs=True,
     ),
 }
 """Those that a deadline ends."""

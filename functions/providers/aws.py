@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
+import botocore.loaders
+import botocore.session
 import urllib3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.config import Config
@@ -74,6 +76,10 @@ class _Interrupted(Exception):
         self.lost = lost
 
 
+_MODELS = botocore.loaders.create_loader()
+"""The services' models are megabytes of JSON: read once for all clients of a process."""
+
+
 class _Call(threading.local):
     """The call of this thread: botocore passes nothing of ours to its events."""
 
@@ -94,7 +100,9 @@ class AwsClient:
     ) -> None:
         self._transport = transport
         self._call = _Call()
-        session: Any = boto3.session.Session()
+        botocore_session = botocore.session.get_session()
+        botocore_session.register_component("data_loader", _MODELS)
+        session: Any = boto3.session.Session(botocore_session=botocore_session)
         self._client: Any = session.client(
             service,
             endpoint_url=endpoint_url,

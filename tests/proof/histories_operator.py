@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from functions.core.evidence import Rank
 from functions.core.states import Finding
@@ -21,8 +21,8 @@ from tests.proof.histories_time import conclude
 from tests.proof.histories_world import Told, World
 
 
-def action(command: str) -> Action:
-    return Action(id=uuid4(), actor="operator@example.com", command=command, arguments={})
+def action(world: World, command: str) -> Action:
+    return Action(id=world.new_id(), actor="operator@example.com", command=command, arguments={})
 
 
 def requeue_rows(world: World, rows: Sequence[Row], *, may_send_twice: bool) -> None:
@@ -39,7 +39,7 @@ def requeue_rows(world: World, rows: Sequence[Row], *, may_send_twice: bool) -> 
             [row.id for row in rows],
             may_send_twice=may_send_twice,
             declarations=ALL,
-            action=action("dead.requeue"),
+            action=action(world, "dead.requeue"),
             now=world.now,
         ),
         expected,
@@ -101,7 +101,7 @@ def discard_rows(world: World, rows: Sequence[Row]) -> None:
         lambda: discard(
             world.to.operator,
             [row.id for row in rows],
-            action=action("dead.discard"),
+            action=action(world, "dead.discard"),
             now=world.now,
         ),
         expected,
@@ -123,7 +123,7 @@ def settle_row(world: World, row: Row, finding: Finding) -> None:
     concerned = row.status == "uncertain" or (
         held_in_doubt and row.discarded_at is None and finding is not Finding.HOLD
     )
-    command = action("uncertain.settle")
+    command = action(world, "uncertain.settle")
     expected, ledger = _settled(world, row, finding, command) if concerned else NOTHING
     fate = world.happen(
         f"settle {row.id}: {finding}",

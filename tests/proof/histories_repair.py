@@ -46,7 +46,7 @@ def replay_row(world: World, row: Row, *, rank: int) -> None:
             world.to.operator,
             reparse=reparse,
             notification_id=row.id,
-            action=action("receipts.replay"),
+            action=action(world, "receipts.replay"),
             now=world.now,
         ),
         {row.id: rejudged(row, strongest(proofs), resolved=resolved)},
@@ -81,7 +81,7 @@ def recover(world: World) -> None:
             world.to.operator,
             since=since,
             declarations=ALL,
-            action=action("recover"),
+            action=action(world, "recover"),
             now=world.now,
         )
         tokens = dict(world.to.owner.execute(RESTORED).fetchall())
@@ -115,13 +115,15 @@ def _restored(world: World, row: Row, token: UUID | None, since: datetime) -> Ex
 
 
 def pause(world: World) -> None:
-    world.happen("pause", lambda: pause_all(world.to.operator, action=action("pause")), {})
+    world.happen("pause", lambda: pause_all(world.to.operator, action=action(world, "pause")), {})
     world.paused = set(world.providers)
 
 
 def go_on(world: World) -> None:
     names = sorted(world.paused)
-    world.happen("go on", lambda: resume(world.to.operator, names, action=action("resume")), {})
+    world.happen(
+        "go on", lambda: resume(world.to.operator, names, action=action(world, "resume")), {}
+    )
     world.paused = set()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from functions.core.declaration import Declaration
 from functions.store.begin import Begun, Opening, begin
@@ -30,7 +30,8 @@ def deliver(world: World, messages: Sequence[Message]) -> list[Call]:
     for message in messages:
         leases[message.id] = max(message.lease, leases.get(message.id, 0))
     openings = [
-        Opening(id=message.id, lease_number=message.lease, token=uuid4()) for message in messages
+        Opening(id=message.id, lease_number=message.lease, token=world.new_id())
+        for message in messages
     ]
     before = world.seen.rows
     verdicts = {id: _verdicts(world, before[id], lease) for id, lease in leases.items()}

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import TypeVar
 from uuid import UUID
 
@@ -148,6 +149,11 @@ class World:
     calls_checked: int = 0
     is_broken: bool = False
     story: list[str] = field(default_factory=list[str])
+    ids: Random = field(default_factory=lambda: Random(0))
+    """Of two proofs of a moment the smaller key counts: drawn twice, a history must end alike."""
+
+    def new_id(self) -> UUID:
+        return UUID(int=self.ids.getrandbits(128), version=4)
 
     def __post_init__(self) -> None:
         values = {
