@@ -110,7 +110,8 @@ CLOSE = """
                t.at + CASE WHEN n.attempt_id = o.token AND NOT pass.is_on
                            THEN greatest(
                                 coalesce(o.again_seconds, 0),
-                                CASE WHEN NOT o.spend AND n.waiting_since IS NOT NULL
+                                CASE WHEN o.outcome IN ('throttled', 'blocked')
+                                      AND n.waiting_since IS NOT NULL
                                      THEN least(extract(epoch FROM t.at - n.waiting_since),
                                                 %(longest_wait_seconds)s)
                                           * (0.5 + 0.5 * random()) END)

@@ -128,7 +128,8 @@ def _again(
     waited = now - row.waiting_since if row.waiting_since else timedelta()
     if word.waits and waited >= timedelta(seconds=numbers.waiting_limit):
         return [held(row, "waited_too_long")]
-    wait = (word.again_seconds, word.again_seconds)
+    longest = min(waited.total_seconds(), numbers.cap) if word.waits else 0.0
+    wait = max(word.again_seconds, longest / 2), max(word.again_seconds, longest)
     return stopped(row, now=now, delay=wait, doubtful=doubtful)
 
 
