@@ -170,9 +170,18 @@ class OpenHold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Suppressed:
+    reason: str = "hard_bounce"
+    source: str = "ses:event"
+    category: str | None = None
+    created_at: datetime = OPENED_AT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """A way with nothing on it, unless told otherwise."""
 
+    country: str | None = None
     stream: str = "transactional"
     stream_paused_at: datetime | None = None
     next_provider: str | None = None
@@ -180,6 +189,7 @@ class Way:
     breakers: list[OpenBreaker] = field(default_factory=list[OpenBreaker])
     endpoint: FailingEndpoint | None = None
     hold: OpenHold | None = None
+    suppression: Suppressed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

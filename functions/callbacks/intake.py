@@ -55,7 +55,7 @@ class Intake:
         kept = Kept()
         by_door: dict[str, list[Event]] = {}
         for event in events:
-            if event.told.shared is not None:
+            if event.told.shared:
                 self._keep_set([event], kept)
             elif event.told.receipts:
                 by_door.setdefault(event.told.door, []).append(event)
@@ -85,7 +85,7 @@ class Intake:
     def _record(self, events: Sequence[Event]) -> Recorded:
         shared = events[0].told.shared
         receipts = [receipt for event in events for receipt in event.told.receipts]
-        if shared is None:
+        if not shared:
             door = events[0].told.door
             kept = record(self.database, receipts, provider=door, declarations=DECLARATIONS)
         else:
@@ -96,5 +96,5 @@ class Intake:
             kept,
             unforeseen=sum(receipt.unforeseen for receipt in receipts),
             unreadable=sum(event.told.unreadable for event in events),
-            choices=int(shared is not None),
+            choices=int(any(fact.is_choice for fact in shared)),
         )

@@ -46,7 +46,9 @@ def report(claimed: Counter[str]) -> None:
 
 
 def trouble(channel: str, error: Exception) -> None:
-    logger.error("A channel cannot be claimed from", extra={"channel": channel, **describe(error)})
+    logger.error(
+        "A channel cannot be claimed from as a whole", extra={"channel": channel, **describe(error)}
+    )
 
 
 @failing_quietly(logger)

@@ -17,7 +17,7 @@ from functions.cli.channel_tuning import (
     tell_changes,
 )
 from functions.cli.console import Target
-from functions.cli.listing import NOTHING, say, short_time, show_table, write_json
+from functions.cli.listing import NOTHING, number_of, say, short_time, show_table, write_json
 from functions.cli.operating import (
     AsJson,
     Prefix,
@@ -35,7 +35,7 @@ app.command("set")(set_channel)
 
 NOT_SETTINGS = frozenset(
     {"name", "paused", "paused_at", "slowed_at", "effective_rate", "leased", "deployed",
-     "streams", "breakers", "lease_seconds"}
+     "streams", "breakers", "lease_seconds", "state"}
 )  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def list_channels(
     prefix: Prefix = None,
     state_dir: StateDir = DEFAULT_FOLDER,
 ) -> None:
-    """List the channels: with whom they send, how fast, and whether they are paused."""
+    """List the channels: with whom they send, how fast, and whether they run."""
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     with operating(target, as_json=as_json) as console:
         found = console.call("channel.list")
@@ -76,10 +76,15 @@ def list_channels(
 
 
 def _state_of(row: Mapping[str, Any]) -> str:
-    paused = [stream["name"] for stream in row["streams"] if stream["paused"]]
+    """Return whether a channel runs, or all that keeps it from it."""
+    words: list[str] = []
     if row["paused"]:
-        return f"paused since {short_time(row['paused_at'])}"
-    return f"{' and '.join(paused)} paused" if paused else "open"
+        words.append(f"paused since {short_time(row['paused_at'])}")
+    if row["breakers"]:
+        words.append(f"blocked ({number_of(len(row['breakers']), 'open breaker')})")
+    if not row["paused"]:
+        words += [f"{stream['name']} paused" for stream in row["streams"] if stream["paused"]]
+    return ", ".join(words) or "running"
 
 
 @app.command()
@@ -121,7 +126,7 @@ def show(
 
 def _show_stream(stream: Mapping[str, Any]) -> None:
     pace = "at the channel's pace" if stream["rate"] is None else f"{shown(stream['rate'])}/s"
-    state = f"paused since {short_time(stream['paused_at'])}" if stream["paused"] else "open"
+    state = f"paused since {short_time(stream['paused_at'])}" if stream["paused"] else "running"
     say("")
     say(f"{stream['name']}: {state}, {pace}.")
     deployed = stream["deployed"]
@@ -201,7 +206,7 @@ def set_stream(
         {
             "sender_identity": identity,
             "configuration_set": configuration_set,
-            "settings": read_named(setting),
+            "settings": read_named(setting, channel=channel),
             "rate": rate,
             "burst": burst,
             "paused": paused,

@@ -57,7 +57,12 @@ def set_channel(
         ),
     ] = None,
     deadline: Annotated[
-        float | None, _amount("--deadline", "For one call of a provider.", panel=PROVIDERS)
+        float | None,
+        _amount(
+            "--deadline",
+            "For one call of a provider; less than a sixth of the lease.",
+            panel=PROVIDERS,
+        ),
     ] = None,
     rate: Annotated[
         float | None,

@@ -11,6 +11,7 @@ import typer
 
 from functions.cli.listing import NOTHING, say
 from functions.core.states import Channel, Stream
+from functions.core.stream import SETTINGS
 
 TAKES_EFFECT = "Whoever works on the channel does so by this within 10 seconds."
 
@@ -61,7 +62,7 @@ def number(text: str) -> float:
 _SETTING = re.compile(r"([a-z][a-z0-9_]*)=(.*)", re.ASCII | re.DOTALL)
 
 
-def read_named(pairs: list[str] | None) -> dict[str, Any] | None:
+def read_named(pairs: list[str] | None, *, channel: Channel) -> dict[str, Any] | None:
     """Read name=value pairs. A value is JSON where it can be read as such, else a text; without
     one the setting is taken away."""
     if not pairs:
@@ -74,18 +75,21 @@ def read_named(pairs: list[str] | None) -> dict[str, Any] | None:
         name, text = match.groups()
         if name in named:
             raise typer.BadParameter(f"{name} is given twice.")
-        named[name] = _value(text)
+        setting = SETTINGS[channel].get(name)
+        named[name] = _value(text, is_text=setting is not None and setting.is_text)
     return named
 
 
-def _value(text: str) -> Any:
+def _value(text: str, *, is_text: bool) -> Any:
+    """Return what was typed; of a text only what is in quotes, brackets or braces is JSON."""
     if not text:
         return None
     try:
         value = json.loads(text, parse_constant=lambda name: name)
     except ValueError:
         return text
-    return text if isinstance(value, str) and not text.startswith('"') else value
+    is_plain = not text.startswith(('"', "[", "{"))
+    return text if is_plain and (is_text or isinstance(value, str)) else value
 
 
 def given(settings: Mapping[str, Any], clear: Sequence[str] | None) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def shown(value: Any) -> str:
         case None:
             return NOTHING
         case bool():
-            return "yes" if value else "no"
+            return OnOff.ON if value else OnOff.OFF
         case float() if value.is_integer():
             return str(int(value))
         case dict() | list():

@@ -46,7 +46,7 @@ def explain(
     else:
         show(told, options=options_of(target))
     row = told["notification"]
-    if row["held"] or row["status"] == Status.UNCERTAIN:
+    if row["held"] or _is_on_hold(row) or row["status"] == Status.UNCERTAIN:
         raise typer.Exit(FOUND)
 
 
@@ -95,6 +95,10 @@ def _particulars(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     return particulars
 
 
+def _is_on_hold(row: Mapping[str, Any]) -> bool:
+    return row["status"] == Status.PENDING and row["hold_id"] is not None
+
+
 def commands_for(row: Mapping[str, Any], *, options: str) -> list[str]:
     """Return the commands that would move a notification which waits for a person or evidence."""
     id = row["id"]
@@ -104,6 +108,8 @@ def commands_for(row: Mapping[str, Any], *, options: str) -> list[str]:
     ]
     if row["status"] == Status.UNCERTAIN:
         return [*settle, f"sendoff uncertain settle {id} --as hold{options}"]
+    if _is_on_hold(row):
+        return [f"sendoff hold release {row['hold_id']}{options}"]
     if not row["held"]:
         return []
     commands = settle if row["in_doubt"] else []

@@ -84,6 +84,11 @@ def _show(found: dict[str, Any], *, options: str) -> None:
         ],
     )
     say("")
+    if any(row["prefix"] is None for row in found["data"]):
+        say(
+            "What goes beyond the usual is added up over all countries of a tenant: once that is "
+            "too much, a country that adds to it is held, be it by its first message."
+        )
     if found["next"]:
         say(f"There are more; go on with --after {found['next']}.")
     say(
@@ -149,10 +154,12 @@ def _release(console: Console, id: UUID, *, discard: bool, note: str | None) -> 
 def _words_of(done: dict[str, Any]) -> str:
     match done["fate"]:
         case "released":
-            becomes = "ended as suppressed" if done["discarded"] else "may go out now"
-            return f"Released: {number_of(done['let_go'], 'message')} {becomes}."
+            messages = number_of(done["let_go"], "message")
+            if done["discarded"]:
+                return f"Discarded: {messages} ended as suppressed."
+            return f"Released: {messages} may go out now."
         case "already_released":
-            return "It had been released before."
+            return f"It had been {'discarded' if done['discarded'] else 'released'} before."
         case "not_found":
             return "There is no such hold."
         case fate:

@@ -1,14 +1,16 @@
 """`sendoff sms`: where a tenant's SMS may go, how fast, and for how much a day."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from functions.cli.choosing import organization_id_of
-from functions.cli.listing import number_of, say, show_table, write_json
+from functions.cli.listing import number_of, say, short_time, show_table, write_json
 from functions.cli.operating import AsJson, Prefix, Profile, Region, operating, target_of
 from functions.cli.stack import StateDir
+from functions.core.usual import LEAST_DAYS, LEAST_MESSAGES
 from infra.local.state import DEFAULT_FOLDER
 
 app = typer.Typer(no_args_is_help=True, help="Where SMS may go, how fast, and for how much.")
@@ -47,7 +49,7 @@ def show(
     prefix: Prefix = None,
     state_dir: StateDir = DEFAULT_FOLDER,
 ) -> None:
-    """Show a tenant's countries, limits and budget, and what it spent today (UTC)."""
+    """Show a tenant's countries, limits and budget, what it spent today (UTC), and its mix."""
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     with operating(target, as_json=as_json) as console:
         found = console.call("sms.show", organization_id=organization_id_of(console, organization))
@@ -63,8 +65,20 @@ def show(
         ("to one prefix an hour", found["prefix_per_hour"] or "no limit"),
         ("unusual a day", found["unusual_per_day"] or "no limit"),
         ("beyond usual times", f"{found['growth']:g}"),
+        ("usual mix", "known" if found["usual"]["known"] else "not known yet"),
     ]
     show_table(("WHAT", "IS"), rows)
+    if not found["usual"]["known"]:
+        say("")
+        say(_words_of_unknown(found["usual"]))
+
+
+def _words_of_unknown(usual: Mapping[str, Any]) -> str:
+    since = f"since {short_time(usual['since'])}" if usual["since"] else "so far"
+    return (
+        f"Its usual mix is known after {LEAST_DAYS} days with {LEAST_MESSAGES} messages before the "
+        f"last 24 hours ({usual['messages']:,} {since}). Until then nothing is held as unlike it."
+    )
 
 
 @app.command()

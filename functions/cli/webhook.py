@@ -72,14 +72,17 @@ def rotate(
     """
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     with operating(target, as_json=as_json) as console:
-        words = f"The current secret will sign beside the new one for {OVERLAP.days} days."
+        # What it would do, asked before it is known not to be refused.
+        would = f"The current one would sign beside it for {OVERLAP.days} days."
         if at_once:
-            words += " The one before it, if that still signs, stops now."
-        typer.echo(words, err=True)
-        confirm(f"Go on to the next signing secret of {organization}?", yes=yes)
+            would += " Any before that would stop at once."
+        confirm(f"Go on to the next signing secret of {organization}? {would}", yes=yes)
         shown = console.call("webhook.rotate", organization=organization, at_once=at_once or None)
     _write(shown, as_json=as_json)
-    typer.echo("Senders take it up within a minute.", err=True)
+    words = "Senders take it up within a minute."
+    if at_once:
+        words += " No secret before these signs any more."
+    typer.echo(words, err=True)
 
 
 def _write(shown: dict[str, Any], *, as_json: bool) -> None:

@@ -22,29 +22,41 @@ from functions.console.tuning import (
 )
 from functions.core.errors import NotFound, RequestRefused
 from functions.core.states import Channel, Stream
+from functions.core.stream import identity_of
 from functions.store import tuning as store
 from functions.store.action import Action
-from functions.store.breaker import open_breakers
-from functions.store.tuning import ChannelTuning, StreamTuning
+from functions.store.breaker import OpenBreaker, open_breakers
+from functions.store.tuning import ChannelState, ChannelTuning, StreamTuning
 
 
 def list_channels(equipment: Equipment) -> Done:
-    """Return every channel with its state and its streams."""
+    """Return every channel with its state, its streams, and the breakers that are open."""
+    breakers = open_breakers(equipment.database)
     rows = [
-        asdict(one) | {"streams": store.read_stream_states(equipment.database, channel=one.name)}
-        for one in store.read_states(equipment.database)
+        _shown(equipment, one, breakers=breakers) for one in store.read_states(equipment.database)
     ]
     return Done(result={"data": rows}, counts={"listed": len(rows)})
 
 
 def show_channel(equipment: Equipment, *, channel: Channel) -> Done:
-    """Return one channel with its streams, and the breakers that are open."""
+    """Return one channel, as in the list."""
     found = [one for one in store.read_states(equipment.database) if one.name == channel]
     if not found:
         raise NotFound("There is no such channel.")
-    breakers = [one for one in open_breakers(equipment.database) if one.channel == channel]
-    streams = store.read_stream_states(equipment.database, channel=channel)
-    return Done(result=asdict(found[0]) | {"streams": streams, "breakers": breakers})
+    return Done(result=_shown(equipment, found[0], breakers=open_breakers(equipment.database)))
+
+
+def _shown(
+    equipment: Equipment, one: ChannelState, *, breakers: Sequence[OpenBreaker]
+) -> dict[str, Any]:
+    """Return a channel; its state is paused, blocked by a breaker of its own, or running."""
+    own = [breaker for breaker in breakers if breaker.channel == one.name]
+    return {
+        **asdict(one),
+        "state": "paused" if one.paused else "blocked" if own else "running",
+        "streams": store.read_stream_states(equipment.database, channel=one.name),
+        "breakers": own,
+    }
 
 
 def set_channel(
@@ -83,9 +95,11 @@ def set_stream(
 ) -> Done:
     """Change what is named; of what its provider alone knows, too, where null takes one away."""
     changes = _changes(settings, clear)
+    if changes.get("sender_identity") is not None:
+        changes["sender_identity"] = identity_of(channel, changes["sender_identity"])
 
     def change(before: StreamTuning) -> StreamTuning:
-        own = merged(before.settings, changes.get("settings", {}))
+        own = merged(before.settings, changes.get("settings", {}), channel=channel)
         return replace(before, **{**changes, "settings": own})
 
     changed = store.tune_stream(

@@ -15,6 +15,7 @@ from functions.core.errors import Fault, NotFound, RequestRefused, ValidationFai
 from functions.store import sms
 from functions.store.action import Action
 from functions.store.organization import find_organization
+from functions.store.sms_usual import read_usual
 
 MOST_COUNTRIES = 300
 MOST_MONEY = Decimal(10_000_000)
@@ -27,9 +28,10 @@ _MONEY = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
 
 
 def show(equipment: Equipment, *, organization_id: UUID) -> Done:
-    """Tell the rules of an organization, and what it spent today."""
+    """Tell the rules of an organization, what it spent today, and whether its mix is known."""
     _must_exist(equipment, organization_id)
     standing = sms.read_standing(equipment.database, organization_id=organization_id)
+    usual = read_usual(equipment.database, organization_id=organization_id)
     rules = standing.rules
     return Done(
         result={
@@ -43,6 +45,11 @@ def show(equipment: Equipment, *, organization_id: UUID) -> Done:
             "day": standing.day.date(),
             "spent": written(standing.spent),
             "messages": standing.messages,
+            "usual": {
+                "known": usual.is_known,
+                "since": usual.first_at,
+                "messages": usual.messages,
+            },
         }
     )
 
@@ -138,7 +145,7 @@ def set_limits(
 
 def _must_exist(equipment: Equipment, organization_id: UUID) -> None:
     if find_organization(equipment.database, id=organization_id) is None:
-        raise NotFound("There is no organization with this id.")
+        raise NotFound("There is no tenant with this id.")
 
 
 def _wrong(name: str, detail: str) -> ValidationFailed:

@@ -85,7 +85,7 @@ def organization_of(equipment: Equipment, named: UUID | str) -> Organization:
         name=named if isinstance(named, str) else None,
     )
     if found is None:
-        raise NotFound("There is no organization with this id or name.")
+        raise NotFound("There is no tenant with this id or name.")
     return found
 
 

@@ -14,6 +14,7 @@ from functions.console.arguments import Reader, Wrong, flag, one_of, text
 from functions.core.errors import RequestRefused
 from functions.core.retry import Curve, UnknownPolicy
 from functions.core.states import Channel
+from functions.core.stream import setting_of
 from functions.providers.choice import NAMES
 from functions.store.tuning import ChannelTuning
 
@@ -25,6 +26,10 @@ MAX_RATE = 100_000
 
 MAX_ADDRESS_CHARACTERS = 2048
 MAX_SETTINGS, MAX_SETTINGS_CHARACTERS = 30, 4096
+
+TIMEOUTS_IN_A_LEASE = 6
+"""A message is invisible for six timeouts of its sender (infra/config.py), and leased for longer.
+"""
 
 GATEWAYS = frozenset({"http", "http_keyless"})
 """They serve every channel, at an address of their own."""
@@ -119,9 +124,15 @@ def named_settings(value: Any) -> dict[str, Any]:
     return named
 
 
-def merged(before: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings ``before`` with those that are named."""
-    after = {**before, **named}
+def merged(
+    before: Mapping[str, Any], named: Mapping[str, Any], *, channel: Channel
+) -> dict[str, Any]:
+    """Return the settings ``before`` with those that are named; raise RequestRefused."""
+    after = dict(before)
+    for name, value in named.items():
+        # What an earlier version let in can still be taken away.
+        is_left_over = value is None and name in before
+        after[name] = None if is_left_over else setting_of(channel, name, value)
     return {name: value for name, value in after.items() if value is not None}
 
 
@@ -202,6 +213,12 @@ def check_channel(tuning: ChannelTuning, *, channel: Channel) -> None:
         )
         if tuning.fallback_provider == tuning.provider:
             raise RequestRefused("fallback_provider: It is another one than provider.")
+    if tuning.provider_deadline_seconds >= (most := tuning.lease_seconds / TIMEOUTS_IN_A_LEASE):
+        raise RequestRefused(
+            f"provider_deadline_seconds: It is less than {most:g}, a sixth of the lease "
+            f"({tuning.lease_seconds:g} s). A sender is cut off by its timeout: that is a sixth of "
+            "the visibility that the lease covers."
+        )
     if tuning.backoff_cap_seconds < tuning.backoff_base_seconds:
         raise RequestRefused("backoff_cap_seconds: It is not less than backoff_base_seconds.")
     if tuning.check_cap_seconds < tuning.check_base_seconds:

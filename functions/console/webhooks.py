@@ -37,8 +37,8 @@ def rotate(
         until = f"{_overlap_end(rotation.key):%Y-%m-%dT%H:%M:%SZ}"
         raise RequestRefused(
             f"It was rotated before: the secret before this one signs too until {until}, for "
-            "receivers that have not taken this one over. To go on before then cuts them off; "
-            "that is done `at_once` (--now) only."
+            "receivers that have not taken this one over. To go on before then cuts them off: "
+            "say --now to do so all the same."
         )
     return _shown(rotation.key, masters=masters, organization_id=id, action=action)
 

@@ -33,6 +33,9 @@ UNKNOWN = ""
 UNREADABLE_SEGMENTS = 10
 """What cannot be read is never sent, and costs as much as the longest that can."""
 
+MOST_SPENT = Decimal("99999999.999999")
+"""Of money in a day, as the database keeps it: ten times the largest budget there can be."""
+
 TRUST = timedelta(days=14)
 """For how long what a person released is not held again: by then it is usual."""
 
@@ -243,7 +246,8 @@ class Account:
     def _let_out(self, message: Message) -> Allow:
         now = self.now
         self.first_at = self.first_at or now
-        self.spent += cost_of(message, self.prices) or Decimal(0)
+        cost = cost_of(message, self.prices) or Decimal(0)
+        self.spent = min(self.spent + cost, MOST_SPENT)
         limit, prefix = self._prefix_per_hour(message), self._prefix(message).with_one_more()
         bucket = prefix.bucket.taken(per_hour=limit, now=now) if limit else prefix.bucket
         self.prefixes[message.prefix] = replace(prefix, bucket=bucket)

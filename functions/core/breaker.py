@@ -92,8 +92,15 @@ def blocked_scope(outcome: Outcome) -> Scope | None:
 
 
 def is_through(outcome: Outcome) -> bool:
-    """Whether the provider dealt with the notification itself: whatever was blocked is not."""
-    return isinstance(outcome, Accepted | Rejected | Refused)
+    """Whether the provider dealt with the notification itself, and so with whatever was blocked. A
+    refusal without a status is our own: nobody was called."""
+    match outcome:
+        case Accepted():
+            return True
+        case Rejected(http_status=status) | Refused(http_status=status):
+            return status is not None
+        case _:
+            return False
 
 
 def is_failure(outcome: Outcome) -> bool:

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from functions.core.history import Attempt, Receipt
 from functions.core.outcome import Scope
+from functions.core.suppression import SuppressionReason
+from functions.core.way import Suppression
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 SOON_SECONDS = 5.0
@@ -13,8 +15,39 @@ _CLOSED_BY_US: dict[str, str] = {
     "lease_expired": "was never closed by its sender, which was not heard of again",
     "restored": "falls into the time that was lost when the database was restored",
 }
-_UNANSWERED = frozenset({"transient", "blocked"})
-"""Outcomes without a status: the call could not be made, unless somebody settled them later."""
+_REFUSED_BY_US = frozenset({"rejected", "blocked"})
+_UNANSWERED = _REFUSED_BY_US | {"transient"}
+"""Outcomes without a status: no call was made, unless somebody settled them later."""
+
+UNMADE = "made no request"
+"""Stands in the words of an attempt that our own side refused, and of no other."""
+
+_WHY_UNMADE: dict[str, str] = {
+    "forbidden_address": "its URL leads to an address that may not be called",
+    "forbidden_port": "its URL names a port that may not be called",
+    "too_many_segments": "its text takes more segments than its stream allows",
+    "payload_too_large": "its content is larger than a push may be",
+    "invalid_parameters": "what is stored makes no valid request",
+    "platform_not_supported": "its endpoint is of a platform that is not supported",
+    "no_signing_secret": "there is no secret to sign it with",
+    "not_configured": "our settings for the provider are not usable",
+    "access_token_refused": "our account was given no access token",
+    "no_access_token": "no access token could be had",
+    "too_little_time": "a message could outlive what is left of its time to be sent",
+    "deadline": "there was no time left to begin one",
+}
+_STREAM_NOT_CONFIGURED = "the sender identity of its stream, or its settings, are not usable"
+_TELLING_DETAILS = frozenset(
+    {
+        "too_many_segments",
+        "platform_not_supported",
+        "not_configured",
+        "access_token_refused",
+        "no_access_token",
+        "too_little_time",
+    }
+)
+"""Codes whose detail, in our own words, tells more than they do: a setting, a number."""
 
 
 def moment(time: datetime) -> str:
@@ -31,6 +64,25 @@ def duration(seconds: float) -> str:
     if seconds >= 10:
         return f"{seconds:.0f} s"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def why_unmade(attempt: Attempt) -> str | None:
+    """Return why our own side made no request, as a clause; None where one may have been made."""
+    code, outcome = attempt.code, attempt.outcome
+    if not code or attempt.http_status is not None or attempt.settled is not None:
+        return None
+    if outcome not in _UNANSWERED:
+        return None
+    if code == "not_configured" and attempt.scope in (Scope.SENDER_IDENTITY, Scope.DESTINATION):
+        why = _STREAM_NOT_CONFIGURED
+    elif code in _WHY_UNMADE:
+        why = _WHY_UNMADE[code]
+    elif outcome in _REFUSED_BY_US:
+        why = "our own side refused to make one"
+    else:
+        return None
+    tells = code in _TELLING_DETAILS and attempt.detail
+    return f"{why} ({code}: {attempt.detail})" if tells else f"{why} ({code})"
 
 
 def attempt_words(number: int, attempt: Attempt) -> str:
@@ -51,6 +103,8 @@ def attempt_words(number: int, attempt: Attempt) -> str:
     if status is not None:
         known_as = f" and the id {attempt.reference}" if attempt.reference else ""
         return f"{head} was answered with HTTP status {status}{known_as}{named}{took}"
+    if why := why_unmade(attempt):
+        return f"{head} {UNMADE}, because {why}"
     if attempt.outcome in _UNANSWERED and attempt.settled is None and code:
         return f"{head} could not be made{named}"
     if code:
@@ -102,6 +156,32 @@ def meaning(outcome: str | None, scope: str | None) -> str:
     """Return what an answer that reaches beyond its attempt means, as a clause."""
     name = outcome or ""
     return _MEANINGS.get((name, scope)) or _MEANINGS.get((name, None), "")
+
+
+_FACTS: dict[str, str] = {
+    SuppressionReason.HARD_BOUNCE: "a message to it bounced",
+    SuppressionReason.COMPLAINT: "it complained",
+    SuppressionReason.INVALID: "its address is not valid",
+    SuppressionReason.RECIPIENT_CHOICE: "it opted out",
+    SuppressionReason.OPERATOR: "an operator said so",
+}
+_CHOICES: dict[str, str] = {
+    "unsubscribe": "it unsubscribed",
+    "sms:inbound": "it answered STOP",
+}
+"""How a recipient made its choice known, by the source of the fact."""
+
+
+def suppression_words(fact: Suppression) -> str:
+    """Return a clause that tells since when the recipient is suppressed, why, and who says so."""
+    why = _FACTS.get(fact.reason, fact.reason)
+    if fact.reason == SuppressionReason.RECIPIENT_CHOICE:
+        why = _CHOICES.get(fact.source, why)
+    of = f" for {fact.category}" if fact.category else ""
+    return (
+        f"the recipient is on the suppression list{of} since {moment(fact.created_at)}, because "
+        f"{why} (source {fact.source})"
+    )
 
 
 def receipt_words(receipt: Receipt, *, at: datetime, opened: int | None) -> str:

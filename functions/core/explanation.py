@@ -10,13 +10,18 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from functions.core.evidence_words import suppression_words, why_unmade
 from functions.core.forecast import is_held, next_of, next_sentence
 from functions.core.history import Attempt, Dossier, WeighedReceipt, WholeRow
 from functions.core.remark import remarks, with_fates
+from functions.core.states import Reason
 from functions.core.summary import summary
 from functions.core.timeline import Entry, timeline
 
 STRUCK_OUT = "[recipient]"
+_OURS = frozenset({"claim", "policy", "sender"})
+"""Actors whose sentences hold nobody else's words but a code."""
+_COUNTRY = re.compile(r"\b[Ii]ts country\b")
 _MAILBOX = r"[^\s<>\"'(),;:]+@[^\s<>\"'(),;:]+"
 
 Strike = Callable[[str | None], str | None]
@@ -41,18 +46,23 @@ def explain(
         decide_at=row.decide_at,
         next_provider=dossier.way.next_provider,
     )
+    country = dossier.way.country
     entries = steps[:1] + sorted(steps[1:] + remarks(dossier, steps), key=lambda entry: entry.at)
     return {
         "notification": _notification(row, strike),
         "summary": strike(
-            summary(
-                row.status,
-                reason=row.reason,
-                since=_since(row, steps),
-                discarded_at=row.discarded_at,
+            _named(
+                summary(
+                    row.status,
+                    reason=row.reason,
+                    since=_since(row, steps),
+                    discarded_at=row.discarded_at,
+                    why=_why(dossier),
+                ),
+                country,
             )
         ),
-        "timeline": [_entry(entry, strike) for entry in with_fates(history, entries)],
+        "timeline": [_entry(entry, strike, country) for entry in with_fates(history, entries)],
         "attempts": [
             _attempt(number, attempt, strike)
             for number, attempt in enumerate(history.attempts, start=1)
@@ -79,6 +89,25 @@ def _since(row: WholeRow, steps: list[Entry]) -> datetime:
         if entry.to_status == row.status and entry.from_status != entry.to_status
     ]
     return times[-1] if times else row.updated_at
+
+
+def _named(text: str, country: str | None) -> str:
+    """Return ``text`` with its country named wherever it speaks of it."""
+    return _COUNTRY.sub(lambda found: f"{found[0]} ({country})", text) if country else text
+
+
+def _why(dossier: Dossier) -> str | None:
+    """Return what is known beyond the reason on its row."""
+    attempts, way = dossier.history.attempts, dossier.way
+    match dossier.history.notification.reason:
+        case Reason.SUPPRESSED if way.suppression is not None:
+            return suppression_words(way.suppression)
+        case Reason.REJECTED if attempts and (why := why_unmade(attempts[-1])):
+            return f"no request was made, because {why}"
+        case Reason.WAITED_TOO_LONG if attempts and (why := why_unmade(attempts[-1])):
+            return f"it waited for too long, and no request was made, because {why}"
+        case _:
+            return None
 
 
 def _striking_out(recipient: str | None, operators: Set[str]) -> Strike:
@@ -128,7 +157,8 @@ def _notification(row: WholeRow, strike: Strike) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry, strike: Strike) -> dict[str, Any]:
+def _entry(entry: Entry, strike: Strike, country: str | None) -> dict[str, Any]:
+    sentence = _named(entry.sentence, country) if entry.actor in _OURS else entry.sentence
     return {
         "at": written(entry.at),
         "actor": entry.actor,
@@ -138,7 +168,7 @@ def _entry(entry: Entry, strike: Strike) -> dict[str, Any]:
         "reason": strike(entry.reason),
         "attempt_id": _id(entry.attempt_id),
         "receipt_id": _id(entry.receipt_id),
-        "sentence": strike(entry.sentence),
+        "sentence": strike(sentence),
     }
 
 

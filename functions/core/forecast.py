@@ -1,6 +1,6 @@
 """What happens to a notification next by itself, when, and what that depends on."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -8,6 +8,12 @@ from functions.core.evidence_words import moment
 from functions.core.history import Attempt, Dossier, Standing
 from functions.core.states import HELD, Status
 from functions.core.waiting import waiting_words
+
+COPIES: Mapping[str, str] = {
+    "push": "a copy replaces the first by its collapse id, unless its stream turns that off"
+}
+"""What a second message does, by provider: of those that neither know our key, nor report, nor
+can be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,8 @@ def _of_leased(dossier: Dossier, now: datetime) -> str:
 def _of_uncertain(dossier: Dossier, now: datetime, *, is_keyed: bool) -> str:
     row = dossier.history.notification
     decide_at = row.decide_at or row.next_check_at
-    when = f"by {moment(decide_at)}" if decide_at is not None and decide_at > now else "by now"
+    is_ahead = decide_at is not None and decide_at > now
+    copies = COPIES.get(row.provider or "")
     if row.attempts_spent >= row.max_attempts:
         then = "it is held for a person, for no attempt is left"
     elif not is_keyed and dossier.channel.unknown_policy == "hold":
@@ -104,6 +111,8 @@ def _of_uncertain(dossier: Dossier, now: datetime, *, is_keyed: bool) -> str:
         then = "it ends unconfirmed, for its time to be sent has passed"
     elif is_keyed:
         then = "it is tried again under its key, which the provider recognises"
+    elif copies is not None:
+        then = f"it is tried again, as its channel's policy is: {copies}"
     else:
         then = "it is tried again, as its channel's policy is, although that may send it twice"
     looked_at = ""
@@ -113,6 +122,13 @@ def _of_uncertain(dossier: Dossier, now: datetime, *, is_keyed: bool) -> str:
         and now < row.next_check_at < row.decide_at
     ):
         looked_at = f" It is looked at again at {moment(row.next_check_at)}."
+    if copies is not None:
+        when = f"at {moment(decide_at)}" if decide_at is not None and is_ahead else "now"
+        return (
+            "The provider gives no reports, so it cannot be found out whether it was accepted: "
+            f"{when} {then}.{looked_at}"
+        )
+    when = f"by {moment(decide_at)}" if decide_at is not None and is_ahead else "by now"
     return f"A report of the provider settles it at once. Without one {when}, {then}.{looked_at}"
 
 

@@ -70,9 +70,10 @@ def recipient_hash(hash_key: bytes, channel: str, recipient: str) -> bytes:
 
 
 def origin_of(url: str) -> str:
-    """Return the origin of a normalised URL: scheme, host, and the port if it names one."""
+    """Return the origin of a URL: scheme, host, and the port unless it is that of https anyway."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
+    place = parts.netloc.removesuffix(":443" if parts.scheme == "https" else "").removesuffix(":")
+    return f"{parts.scheme}://{place}"
 
 
 @lru_cache(maxsize=8192)

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from functions.core.evidence import Rank
-from functions.core.evidence_words import attempt_words, receipt_words, scope_words
+from functions.core.evidence_words import attempt_words, receipt_words, scope_words, why_unmade
 from functions.core.history import Attempt, Dossier, History, WeighedReceipt
 from functions.core.states import Status
 from functions.core.timeline import Entry, numbers_of, open_at
@@ -123,7 +123,8 @@ def _came_to(attempt: Attempt) -> str:
         case "unknown":
             return ", so it may have been accepted"
         case outcome:
-            return f", which counts as {outcome}{scope_words(attempt.scope)}"
+            about = "" if why_unmade(attempt) else scope_words(attempt.scope)
+            return f", which counts as {outcome}{about}"
 
 
 def _reports(history: History, course: Course) -> list[Entry]:

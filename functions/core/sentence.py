@@ -7,7 +7,7 @@ braces are filled from the evidence.
 
 from dataclasses import dataclass
 
-from functions.core.evidence_words import meaning
+from functions.core.evidence_words import UNMADE, meaning
 from functions.core.history import Step
 from functions.core.states import MAX_STARTS, Status
 
@@ -37,6 +37,11 @@ class Evidence:
     until: str = ""
     """Until when it waits for evidence, if that is still ahead."""
 
+    @property
+    def is_unmade(self) -> bool:
+        """Whether its attempt ended before any request, as its words tell."""
+        return UNMADE in self.attempt
+
 
 CAUSES: dict[str, str] = {
     "client": "It was cancelled before anything was sent.",
@@ -45,6 +50,9 @@ CAUSES: dict[str, str] = {
     "claim.endpoint_paused": "Its endpoint is paused, so no attempt was opened.",
     "claim.endpoint_busy": (
         "Its endpoint has failed, and as many calls to it as it gets at once were under way."
+    ),
+    "claim.sms_guard_failed": (
+        "Whether its organization's SMS may go out could not be decided, so none did."
     ),
     "claim.retries_off": "Retries are off for its channel, and it was tried before.",
     "claim.lease_lost": "Somebody else had moved it by then.",
@@ -87,7 +95,9 @@ CAUSES: dict[str, str] = {
     "sender.provider_gives_no_receipts": "{attempt}: it was accepted.",
     "sender.transient": "{attempt}: it was not accepted, for a passing reason.",
     "sender.throttled": "{attempt}: {means}{wait}; the attempt is not counted.",
-    "sender.blocked": "A breaker or its endpoint was closed by then, so no attempt was opened.",
+    "sender.blocked": (
+        "A breaker was open, or its endpoint paused, by then, so no attempt was opened."
+    ),
     "sender.blocked.open": "{attempt}: {means}; the attempt is not counted.",
     "sender.unknown": "{attempt}, so it may have been accepted.",
     "sender.rejected": "{attempt}: the provider rejected it for good.",
@@ -138,10 +148,17 @@ CAUSES: dict[str, str] = {
     ),
 }
 
+UNMADE_CAUSES: dict[str, str] = {
+    "sender.rejected": "{attempt}: as it is, it can never be sent.",
+    "sender.blocked.open": "{attempt}; the attempt is not counted.",
+    "sender.waited_too_long": "{attempt}: it has waited for too long by now.",
+}
+"""In place of those, where no request was made: no provider answered."""
+
 ENDS: dict[str, str] = {
     Status.PENDING: "It goes back to waiting{again}.",
     Status.LEASED: "It was taken up for sending.",
-    Status.UNCERTAIN: "It waits for evidence{until} and is not sent again blindly.",
+    Status.UNCERTAIN: "It waits for evidence{until}, if any can come, before it may be sent again.",
     Status.SUBMITTED: "Its delivery is not confirmed yet.",
     Status.DELIVERED: "It was delivered.",
     Status.FAILED: "It was accepted and could not be delivered.",
@@ -163,7 +180,7 @@ OWN_ENDS: dict[tuple[str, str], str] = {
     ("sender.unknown", Status.PENDING): _SAME_KEY,
     ("sender.unknown", Status.UNCERTAIN): (
         "The provider could not tell a repetition from a second message: it waits for "
-        "evidence{until} and is not sent again blindly."
+        "evidence{until}, if any can come, before it may be sent again."
     ),
     ("sender.outcome_unknown", Status.DEAD): _FOR_A_PERSON,
     ("sender.key_window_over", Status.DEAD): _FOR_A_PERSON,
@@ -249,7 +266,8 @@ def sentence(step: Step, evidence: Evidence) -> str:
         because = f" ({step.reason})" if step.reason and step.reason != step.to_status else ""
         parts = [f"It changed from {step.from_status} to {step.to_status}{because}.", end]
     else:
-        parts = [CAUSES[cause], *_ahead(evidence, end)]
+        unmade = UNMADE_CAUSES.get(cause) if evidence.is_unmade else None
+        parts = [unmade or CAUSES[cause], *_ahead(evidence, end)]
     if cause in _PROVES and step.from_status != step.to_status:
         after = AFTERWARDS.get((step.from_status, step.to_status))
         parts.append(after or AFTERWARDS.get((step.from_status, None), ""))

@@ -1,20 +1,21 @@
-"""A fact about an address that holds for every organization, for they all send from one number.
+"""A fact about an address that holds for every organization, not only for one.
 
-Who texts STOP to it tells the number, not one organization; whoever texts START takes that back.
+All of them send from one number and by one application. Who texts STOP to the number tells it, not
+one organization, and whoever texts START takes that back; and a device that is gone is nobody's.
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from functions.core.suppression import Fact
+from functions.core.suppression import Fact, SuppressionReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFact:
-    """What somebody chose by writing to the number that all organizations send from.
+    """What is so for everybody who sends to an address.
 
-    ``fact``  the choice, with its provenance
-    ``at``    when it was made, None where that is not told: now
+    ``fact``  why nothing is to be sent to it, with its provenance
+    ``at``    since when, None where that is not told: now
     ``lifts`` it takes back what was chosen so before, and nothing else
     """
 
@@ -23,4 +24,9 @@ class SharedFact:
     recipient_hash: bytes
     fact: Fact
     at: datetime | None
-    lifts: bool
+    lifts: bool = False
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether the recipient chose it: of what one chose, the last holds."""
+        return self.fact.reason == SuppressionReason.RECIPIENT_CHOICE

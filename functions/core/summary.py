@@ -50,12 +50,18 @@ BECAUSE: dict[str, str] = {
 
 
 def summary(
-    status: str, *, reason: str | None, since: datetime, discarded_at: datetime | None
+    status: str,
+    *,
+    reason: str | None,
+    since: datetime,
+    discarded_at: datetime | None,
+    why: str | None = None,
 ) -> str:
-    """Return where a notification stands, why, and since when."""
+    """Return where a notification stands, why, and since when; ``why`` is said for its reason,
+    where more is known than the reason tells."""
     because = ""
     if reason is not None and status != Status.EXPIRED:
-        because = f": {BECAUSE.get(reason, reason)}"
+        because = f": {why or BECAUSE.get(reason, reason)}"
     if discarded_at is not None:
         return f"It was discarded at {moment(discarded_at)}, after it was held{because}."
     return f"{_STANDINGS[status].format(since=moment(since))}{because}."

@@ -28,6 +28,13 @@ KNOWN_PER_DAY = 0.05
 KNOWN_ALLOWANCE = 5.0
 """A slice that is seen at all, if seldom, may always have so many a day."""
 
+MOST_SURGE = 1e6
+"""More is not told apart: it comes of a usual that has decayed away, and of next to nothing even
+that many times are nothing."""
+
+MOST_COUNTED = 2**31 - 1
+"""Of messages, as the database keeps them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
@@ -47,7 +54,7 @@ class Slice:
     @property
     def today(self) -> int:
         """Messages in the last 24 hours."""
-        return sum(self.hours)
+        return min(sum(self.hours), MOST_COUNTED)
 
     def at(self, hour: int) -> "Slice":
         """Return the slice as of ``hour``: what leaves its hours becomes part of what is usual."""
@@ -63,7 +70,8 @@ class Slice:
         return replace(self, hour=hour, hours=hours, usual=usual)
 
     def with_one_more(self) -> "Slice":
-        return replace(self, hours=(*self.hours[:-1], self.hours[-1] + 1), total=self.total + 1)
+        last = min(self.hours[-1] + 1, MOST_COUNTED)
+        return replace(self, hours=(*self.hours[:-1], last), total=self.total + 1)
 
     def is_trusted(self, now: datetime) -> bool:
         return self.trusted_until is not None and now < self.trusted_until
@@ -77,7 +85,7 @@ def has_usual(countries: Mapping[str, Slice], *, first_at: datetime | None, now:
 
 
 def surge_of(countries: Mapping[str, Slice], waiting: Mapping[str, int] | None = None) -> float:
-    """Return by how much the traffic as a whole is above what is usual; at least 1.
+    """Return by how much the traffic as a whole is above what is usual: 1 to a million.
 
     At least half of what is usual, by volume, has grown by that. ``waiting`` counts what is about
     to follow: whoever is served first must not look like all there is.
@@ -93,7 +101,7 @@ def surge_of(countries: Mapping[str, Slice], waiting: Mapping[str, int] | None =
     for growth, usual in grown:
         before += usual
         if before >= half:
-            return max(1.0, growth)
+            return min(max(1.0, growth), MOST_SURGE)
     return 1.0
 
 
@@ -105,6 +113,6 @@ def allowance(one: Slice, *, surge: float, growth: float) -> float:
 
 def excess(one: Slice, *, usual_of_all: float, surge: float, growth: float, now: datetime) -> float:
     """Return how many messages of the last 24 hours are beyond what is no surprise."""
-    if one.is_trusted(now) or one.usual * growth >= usual_of_all:
+    if one.is_trusted(now) or 0 < usual_of_all <= one.usual * growth:
         return 0.0
     return max(0.0, one.today - allowance(one, surge=surge, growth=growth))

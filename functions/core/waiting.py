@@ -90,7 +90,7 @@ def _obstacles(dossier: Dossier, now: datetime) -> Iterator[Obstacle]:
             once="it is resumed",
         )
     if way.hold is not None:
-        yield _of_hold(way.hold)
+        yield _of_hold(way.hold, way.country)
     row = dossier.history.notification
     if not channel.retries and (row.attempts_spent > 0 or row.in_doubt > 0):
         yield Obstacle(
@@ -103,7 +103,7 @@ def _obstacles(dossier: Dossier, now: datetime) -> Iterator[Obstacle]:
     yield from _of_verdict(dossier)
 
 
-def _of_hold(hold: Hold) -> Obstacle:
+def _of_hold(hold: Hold, country: str | None) -> Obstacle:
     if hold.released_at is not None:
         return Obstacle(
             sentence=(
@@ -113,7 +113,9 @@ def _of_hold(hold: Hold) -> Obstacle:
             ),
             once="it is let go",
         )
-    what = "numbers of its prefix" if hold.kind == Kind.PREFIX else hold.key or "no country"
+    what = hold.key or "no country"
+    if hold.kind == Kind.PREFIX:  # whose digits are most of somebody's number
+        what = "numbers of its prefix" + (f" in {country}" if country else "")
     return Obstacle(
         sentence=(
             f"Messages to {what} are on hold since {moment(hold.opened_at)} (hold {hold.id}): "

@@ -66,6 +66,9 @@ COMMON_RULES: Sequence[Rule] = (
     *(
         Rule(code=code, fate=Class.BLOCKED)
         for code in (
+            "401",  # of a proxy on the way, in no words of the service's
+            "403",
+            "407",
             "AccessDenied",
             "AccessDeniedException",
             "ExpiredToken",

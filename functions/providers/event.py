@@ -5,8 +5,7 @@ sms   an event about a text message, or a message that came in from a telephone
 push  an event of a platform application, or a line of its delivery log
 
 What is none of these, or cannot be read, is kept as a note with its bytes: a rule that comes later
-may read it. Of a device that is gone only the notification's own organization is told here: which
-others know the device no index tells, and their next push is refused as well as this one was.
+may read it.
 """
 
 import hashlib
@@ -34,13 +33,13 @@ MAX_TYPE_CHARACTERS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What one event tells: receipts, all of one door; and what is a fact for everybody.
+    """What one event tells: receipts, all of one door; and what are facts for everybody.
 
     ``unreadable``: it has not the shape it needs, and is kept as a note.
     """
 
     receipts: Sequence[Receipt]
-    shared: SharedFact | None = None
+    shared: Sequence[SharedFact] = ()
     unreadable: bool = False
 
     @property
@@ -89,7 +88,7 @@ def _read(value: Mapping[str, Any], body: bytes, *, at: datetime | None, hash_ke
     if "eventType" in event and "messageId" in event:
         return Told(receipts=sms_event.parse(body, hash_key=hash_key))
     if "EventType" in event or isinstance(event.get("notification"), Mapping):
-        return Told(receipts=push_event.parse(body, hash_key=hash_key))
+        return _push(body, hash_key=hash_key)
     return Told(receipts=[_note(body, kind or "unknown", at=at, unforeseen=True)])
 
 
@@ -131,7 +130,32 @@ def _inbound(body: bytes, *, at: datetime | None, hash_key: bytes) -> Told:
         at=inbound.at,
         lifts=lifts,
     )
-    return Told(receipts=[receipt], shared=shared)
+    return Told(receipts=[receipt], shared=[shared])
+
+
+def _push(body: bytes, *, hash_key: bytes) -> Told:
+    """Return what an event of a platform application proves, and the device that it says is gone,
+    by each name that may have been sent to."""
+    receipts = push_event.parse(body, hash_key=hash_key)
+    dead = push_event.dead_token_of(body)
+    if dead is None:
+        return Told(receipts=receipts)
+    shared: list[SharedFact] = []
+    for name in dead.recipients:
+        try:
+            recipient = normalise(Channel.PUSH, name)
+        except InvalidRecipient:
+            continue
+        shared.append(
+            SharedFact(
+                channel=Channel.PUSH,
+                recipient=recipient,
+                recipient_hash=recipient_hash(hash_key, Channel.PUSH, recipient),
+                fact=dead.fact,
+                at=dead.occurred_at,
+            )
+        )
+    return Told(receipts=receipts, shared=shared)
 
 
 def _number_of(text: str, hash_key: bytes) -> tuple[str | None, bytes]:

@@ -72,7 +72,10 @@ class PushProvider:
                 return self._by_fcm().prepare(submission, project_id=project_id)
             if submission.sender.identity:
                 return self._by_sns().prepare(submission)
-            raise BadSetting("project_id or identity")
+            # Only a token needs one of them: an endpoint's ARN on the same stream does without.
+            return Blocked(
+                code="not_configured", detail="project_id or identity", scope=Scope.DESTINATION
+            )
         except BadSetting as error:
             # Our configuration is at fault, not the notification: it waits, unspent.
             return Blocked(code="not_configured", detail=error.name, scope=Scope.SENDER_IDENTITY)

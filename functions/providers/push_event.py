@@ -6,10 +6,11 @@ A platform application publishes to a topic of ours what becomes of its endpoint
 unconfirmed at once, for nothing of this is promised: but what is told all the same is evidence.
 
 Only the id of the published message leads back to a notification. What names none is still a fact
-about an endpoint: ``dead_token_of``.
+about an endpoint, for everybody who sends to it: ``dead_token_of``.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from typing import Any, cast
 from functions.core.errors import Unreadable
 from functions.core.evidence import Rank, Receipt, StoredReceipt
 from functions.core.states import Channel
-from functions.core.strict_json import MalformedJson, unencodable
+from functions.core.strict_json import MalformedJson
 from functions.core.strict_json import parse as parse_json
 from functions.core.suppression import Fact, SuppressionReason
 from functions.providers.http_report import hash_of
@@ -27,6 +28,7 @@ from functions.providers.push_declaration import DECLARATION
 EVENT = "sns:event"
 MAX_TEXT_CHARACTERS = 2048
 MAX_REASON_CHARACTERS = 64
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 _DELIVERY_FAILURE = "DeliveryFailure"
 _ENDPOINT_UPDATED = "EndpointUpdated"
@@ -191,18 +193,17 @@ def _hash_of(endpoint: str | None, *, hash_key: bytes) -> bytes | None:
 
 
 def _read(body: bytes | Mapping[str, Any]) -> tuple[Mapping[str, Any], bytes]:
-    """Return the object in ``body``, and its bytes."""
-    if isinstance(body, bytes):
-        try:
-            value, faults = parse_json(body)
-        except MalformedJson as error:
-            raise Unreadable(error.detail) from None
-        raw = body
-    else:
-        value, faults = body, unencodable(body)
-        raw = b"" if faults else json.dumps(body, ensure_ascii=False).encode()
-    if faults or not isinstance(value, Mapping):
-        raise Unreadable("The event is not an object that can be kept.")
+    """Return the object in ``body``, and its bytes. What could not be stored is in no text that we
+    take out."""
+    try:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        value, _ = parse_json(raw)
+    except MalformedJson as error:
+        raise Unreadable(error.detail) from None
+    except (TypeError, ValueError, RecursionError):
+        raise Unreadable("The event cannot be written as JSON.") from None
+    if not isinstance(value, Mapping):
+        raise Unreadable("The event is not an object.")
     return cast("Mapping[str, Any]", value), raw
 
 
@@ -211,7 +212,7 @@ def _text(members: Mapping[str, Any], name: str) -> str | None:
     value = members.get(name)
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARACTERS:
+    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARACTERS or _UNSTORABLE.search(value):
         raise Unreadable(f"The member {name} is not a text of at most {MAX_TEXT_CHARACTERS}.")
     return value
 

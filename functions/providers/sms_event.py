@@ -202,6 +202,7 @@ OPT_OUT_KEYWORDS = frozenset(
 )
 OPT_IN_KEYWORDS = frozenset({"START", "UNSTOP"})
 _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def parse_inbound(body: bytes | Mapping[str, Any], *, at: datetime | None = None) -> Inbound | None:
@@ -243,21 +244,22 @@ def _keyword(text: Any) -> str:
         for letter in unicodedata.normalize("NFKD", text)
         if not unicodedata.combining(letter) and unicodedata.category(letter) != "Cf"
     )
-    word = _AROUND.sub("", letters).upper()
+    word = _AROUND.sub("", _UNSTORABLE.sub("", letters)).upper()
     return word if len(word) <= MAX_KEYWORD_CHARACTERS else ""
 
 
 def _read(body: bytes | Mapping[str, Any]) -> tuple[Mapping[str, Any], bytes]:
-    """Return the object in ``body``, or the detail of an EventBridge event, and its bytes."""
+    """Return the object in ``body``, or the detail of an EventBridge event, and its bytes. What
+    could not be stored is in no text that we take out."""
     try:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        value, faults = parse_json(raw)
+        value, _ = parse_json(raw)
     except MalformedJson as error:
         raise Unreadable(error.detail) from None
     except (TypeError, ValueError, RecursionError):
         raise Unreadable("The event cannot be written as JSON.") from None
-    if faults or not isinstance(value, Mapping):
-        raise Unreadable("The event is not an object that can be kept.")
+    if not isinstance(value, Mapping):
+        raise Unreadable("The event is not an object.")
     event = cast("Mapping[str, Any]", value)
     detail = event.get("detail")
     if isinstance(detail, Mapping) and "detail-type" in event:
@@ -270,14 +272,15 @@ def _text(members: Mapping[str, Any], name: str) -> str | None:
     value = members.get(name)
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARACTERS:
+    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARACTERS or _UNSTORABLE.search(value):
         raise Unreadable(f"The member {name} is not a text of at most {MAX_TEXT_CHARACTERS}.")
     return value
 
 
 def _short(value: Any) -> str:
     """Return a member for what it is only shown or compared in."""
-    return "" if value is None else str(value)[:MAX_TEXT_CHARACTERS]
+    text = "" if value is None else str(value)[:MAX_TEXT_CHARACTERS]
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _time(milliseconds: Any) -> datetime | None:

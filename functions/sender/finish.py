@@ -93,7 +93,11 @@ class Finisher:
 
     def _closing_of(self, ended: Ended) -> Closing:
         delivery, outcome = ended.attempt.delivery, ended.outcome
-        other = self.channel.other_than(delivery.provider) if fails_over(outcome) else None
+        other = (
+            self.channel.other_than(delivery.provider)
+            if delivery.may_pass_on and fails_over(outcome)
+            else None
+        )
         return Closing(
             id=delivery.id,
             lease_number=delivery.lease_number,

@@ -79,7 +79,9 @@ def learn(
     failures = sum(is_failure(answer.outcome) for answer in first)
     calls = tally.count(answers[0].provider, len(first), told=failures > 0)
     blocked = any(blocked_scope(answer.outcome) for answer in answers)
-    found_out = probing and any(is_through(answer.outcome) for answer in answers)
+    found_out = probing and any(
+        is_through(answer.outcome) or is_failure(answer.outcome) for answer in answers
+    )
     if failures or blocked or found_out:
         record_answers(database, answers, channel=channel, calls=calls, failures=failures)
     words = {word_about_endpoint(answer.outcome) for answer in answers if answer.origin}

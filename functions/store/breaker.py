@@ -21,6 +21,7 @@ from functions.core.breaker import (
     WINDOW_SECONDS,
     Answering,
     blocked_scope,
+    is_failure,
     is_through,
 )
 from functions.core.outcome import Scope
@@ -153,8 +154,23 @@ TRIP = """
 CLOSE = """
     UPDATE breakers
        SET opened_at = NULL, probe_at = NULL, probe_id = NULL, trips = 0, calls = 0, failures = 0
-     WHERE channel = %(channel)s AND opened_at IS NOT NULL AND probe_id = ANY(%(ids)b::uuid[])
+     WHERE channel = %(channel)s AND provider = %(provider)s
+       AND opened_at IS NOT NULL AND probe_id = ANY(%(ids)b::uuid[])
 """
+
+# The probe came to no answer: the next one comes later still.
+PUT_OFF = """
+    UPDATE breakers
+       SET trips = trips + 1, probe_id = NULL,
+           probe_at = coalesce(%(now)s, clock_timestamp())
+                      + least(%(probe_seconds)s * 2 ^ least(trips, 30), %(max_probe_seconds)s)
+                        * interval '1 second'
+     WHERE channel = %(channel)s AND provider = %(provider)s
+       AND opened_at IS NOT NULL AND probe_id = ANY(%(ids)b::uuid[])
+"""
+
+# Seldom, and about a handful of rows that several statements write in different orders.
+LOCK_BREAKERS = "SELECT pg_advisory_xact_lock(hashtextextended('breakers|' || %(channel)s, 0))"
 
 # The window begins anew when it is over; a breaker that is open counts nothing.
 COUNT = """
@@ -194,6 +210,7 @@ def record_answers(
     tripped = _tripped(answers)
     provider = answers[0].provider
     through = [answer.id for answer in answers if is_through(answer.outcome)]
+    in_vain = [answer.id for answer in answers if is_failure(answer.outcome)]
     shared = {
         "channel": channel,
         "provider": provider,
@@ -205,8 +222,11 @@ def record_answers(
 
     def work(connection: psycopg.Connection) -> list[tuple[str, str]]:
         opened = dict(tripped)
+        connection.execute(LOCK_BREAKERS, shared)
         if through:
-            connection.execute(CLOSE, {"channel": channel, "ids": through})
+            connection.execute(CLOSE, {**shared, "ids": through})
+        if in_vain:
+            connection.execute(PUT_OFF, {**shared, "ids": in_vain})
         if failures and _too_many(
             connection, channel, provider, calls=calls, failures=failures, now=now
         ):
@@ -266,3 +286,23 @@ def _too_many(
     }
     with connection.cursor(row_factory=scalar_row) as cursor:
         return bool(cursor.execute(COUNT, parameters).fetchone())
+
+
+# Of a provider that its channel has no more, or that nothing has come for to find out: what comes
+# next finds out, and opens it again if it has to.
+CLOSE_UNUSED = """
+    UPDATE breakers b
+       SET opened_at = NULL, probe_at = NULL, probe_id = NULL, trips = 0, calls = 0, failures = 0
+      FROM channels c
+     WHERE c.name = b.channel AND b.opened_at IS NOT NULL
+       AND (b.provider NOT IN (c.provider, coalesce(c.fallback_provider, c.provider))
+            OR b.probe_at <= coalesce(%(now)s, clock_timestamp())
+                             - %(unused_seconds)s * interval '1 second')
+"""
+UNUSED_SECONDS = 3600.0
+
+
+def close_unused(database: Database, *, now: datetime | None = None) -> int:
+    """Close the breakers that nobody will find out about; return how many."""
+    parameters = {"unused_seconds": UNUSED_SECONDS, "now": now}
+    return database.run(lambda connection: connection.execute(CLOSE_UNUSED, parameters).rowcount)

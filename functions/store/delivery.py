@@ -40,7 +40,8 @@ class Delivery:
     token: UUID
     provider: str
     """Whom to call: whoever an attempt is in doubt with, if the channel still has them; else the
-    one it was passed on to; else the channel's own, or the other one while its breaker is open."""
+    second one where it takes what it is given, and it was passed on to it or the breaker of the
+    first is open (the oldest of a set finds out when it is time); else the channel's own."""
     provider_url: str | None
     sender_identity: str | None
     configuration_set: str | None
@@ -52,6 +53,8 @@ class Delivery:
     """A breaker or an endpoint that concerns it is open, and the time to find out has come."""
     endpoint_fails: bool
     """The last that was heard of its endpoint was a failure."""
+    may_pass_on: bool
+    """The channel has a second provider, and as far as is known that one takes what it is given."""
 
     @property
     def idempotency_key(self) -> str:
@@ -75,27 +78,34 @@ LOAD = """
                                                WHEN 'sender_identity' THEN n.stream
                                                ELSE n.country END)
            OR coalesce(e.probe_at <= t.at, false) AS may_probe,
-           coalesce(e.failures > 0 OR e.paused_at IS NOT NULL, false) AS endpoint_fails
-      FROM notifications n
+           coalesce(e.failures > 0 OR e.paused_at IS NOT NULL, false) AS endpoint_fails,
+           c.fallback_provider IS NOT NULL AND NOT own.other_is_open AS may_pass_on
+      FROM (SELECT *, row_number() OVER (
+                        ORDER BY next_provider IS NOT NULL, available_at, id) AS place
+              FROM notifications
+             WHERE id = ANY(%(ids)b::uuid[])) n
       JOIN channels c ON c.name = n.channel
      CROSS JOIN (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
      CROSS JOIN LATERAL (
-           SELECT count(*) > 0 AS is_open, coalesce(bool_or(b.probe_at <= t.at), false) AS is_due
+           SELECT coalesce(bool_or(b.provider = c.provider), false) AS is_open,
+                  coalesce(bool_and(b.probe_at <= t.at) FILTER (WHERE b.provider = c.provider),
+                           false) AS is_due,
+                  coalesce(bool_or(b.provider = c.fallback_provider), false) AS other_is_open
              FROM breakers b
-            WHERE b.channel = c.name AND b.provider = c.provider AND b.opened_at IS NOT NULL
+            WHERE b.channel = c.name AND b.opened_at IS NOT NULL
               AND b.key = CASE b.scope WHEN 'provider' THEN b.key
                                        WHEN 'sender_identity' THEN n.stream
                                        ELSE n.country END) own
      CROSS JOIN LATERAL (
            SELECT CASE WHEN n.in_doubt > 0 AND n.provider IN (c.provider, c.fallback_provider)
-                    THEN n.provider
-                    WHEN n.next_provider IN (c.provider, c.fallback_provider) THEN n.next_provider
-                    WHEN c.fallback_provider IS NOT NULL AND own.is_open AND NOT own.is_due
-                    THEN c.fallback_provider
-                    ELSE c.provider END AS provider) chosen
+                       THEN n.provider
+                       WHEN c.fallback_provider IS NULL OR own.other_is_open THEN c.provider
+                       WHEN n.next_provider = c.fallback_provider THEN c.fallback_provider
+                       WHEN own.is_open AND NOT (own.is_due AND n.place = 1)
+                       THEN c.fallback_provider
+                       ELSE c.provider END AS provider) chosen
       JOIN streams s ON s.channel = n.channel AND s.name = n.stream
       LEFT JOIN endpoints e ON e.organization_id = n.organization_id AND e.origin = n.origin
-     WHERE n.id = ANY(%(ids)b::uuid[])
 """
 
 

@@ -83,9 +83,20 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Suppression:
+    """Why its recipient is not to be written to."""
+
+    reason: str
+    source: str
+    category: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """Where it goes next, and what lies there."""
 
+    country: str | None
     stream: str
     stream_paused_at: datetime | None
     next_provider: str | None
@@ -93,6 +104,7 @@ class Way:
     breakers: list[Breaker]
     endpoint: Endpoint | None
     hold: Hold | None
+    suppression: Suppression | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +179,7 @@ def read_dossier(database: Database, *, notification_id: UUID) -> Dossier | None
 
 
 READ_WAY = """
-    SELECT n.stream, s.paused_at AS stream_paused_at, n.next_provider, n.waiting_since
+    SELECT n.country, n.stream, s.paused_at AS stream_paused_at, n.next_provider, n.waiting_since
       FROM notifications n
       LEFT JOIN streams s ON s.channel = n.channel AND s.name = n.stream
      WHERE n.id = %(notification_id)s
@@ -203,6 +215,23 @@ READ_HOLD = """
      WHERE n.id = %(notification_id)s
 """
 
+# Live as for whom opens an attempt: the newest fact of each category, and of those the newest.
+READ_SUPPRESSION = """
+    SELECT f.reason, f.source, f.category, f.created_at
+      FROM (SELECT DISTINCT ON (s.category) s.*
+              FROM notifications n
+              JOIN suppressions s
+                ON s.organization_id = n.organization_id AND s.channel = n.channel
+               AND s.recipient_hash = n.recipient_hash
+               AND (s.category IS NULL OR s.category = n.category)
+               AND NOT (s.source = 'unsubscribe' AND n.stream = 'transactional')
+             WHERE n.id = %(notification_id)s
+             ORDER BY s.category, s.id DESC) f
+     WHERE f.kind = 'suppress'
+     ORDER BY f.id DESC
+     LIMIT 1
+"""
+
 
 def _way_of(connection: psycopg.Connection, notification_id: UUID) -> Way:
     """Return its way, as part of the caller's transaction: a handful of rows, each by its key."""
@@ -212,6 +241,7 @@ def _way_of(connection: psycopg.Connection, notification_id: UUID) -> Way:
         connection.cursor(row_factory=class_row(Breaker)) as breakers,
         connection.cursor(row_factory=class_row(Endpoint)) as endpoints,
         connection.cursor(row_factory=class_row(Hold)) as holds,
+        connection.cursor(row_factory=class_row(Suppression)) as suppressions,
     ):
         (way,) = ways.execute(READ_WAY, which).fetchall()
         return Way(
@@ -219,4 +249,5 @@ def _way_of(connection: psycopg.Connection, notification_id: UUID) -> Way:
             breakers=breakers.execute(READ_BREAKERS, which).fetchall(),
             endpoint=endpoints.execute(READ_ENDPOINT, which).fetchone(),
             hold=holds.execute(READ_HOLD, which).fetchone(),
+            suppression=suppressions.execute(READ_SUPPRESSION, which).fetchone(),
         )

@@ -212,12 +212,35 @@ def list_endpoints(
     return database.run(read)
 
 
+WOKEN_AT_ONCE = 5000
+"""Of what waits for an endpoint; the rest goes out when it would have been tried again."""
+
+# What waits for the endpoint is due at once; by the index of what waits, as far as it may wait.
 RESUME_ENDPOINT = """
     WITH known AS MATERIALIZED (
-        SELECT id, disabled_at IS NOT NULL OR paused_at IS NOT NULL AS is_stopped
+        SELECT id, organization_id, origin,
+               disabled_at IS NOT NULL OR paused_at IS NOT NULL AS is_stopped,
+               greatest(probe_at, coalesce(%(now)s, clock_timestamp()))
+               + interval '1 hour' AS waits_until
           FROM endpoints
          WHERE id = %(id)s
            FOR UPDATE
+    ),
+    woken AS (
+        UPDATE notifications n
+           SET available_at = least(n.available_at, t.at), updated_at = t.at
+          FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
+         WHERE n.id = ANY(ARRAY(
+               SELECT w.id
+                 FROM notifications w
+                 JOIN known ON known.organization_id = w.organization_id
+                           AND known.origin = w.origin
+                WHERE w.status = 'pending' AND NOT w.ready
+                  AND w.available_at <= known.waits_until
+                  AND w.reason IN ('endpoint_paused', 'endpoint_busy')
+                ORDER BY w.available_at
+                LIMIT %(woken_at_once)s
+                  FOR UPDATE OF w SKIP LOCKED))
     ),
     resumed AS (
         UPDATE endpoints e
@@ -244,7 +267,8 @@ def resume_endpoint(
         if done is not None:
             return Fate(id=id, fate=done["fate"])
         with connection.cursor(row_factory=scalar_row) as cursor:
-            found = cursor.execute(RESUME_ENDPOINT, {"id": id, "now": now}).fetchone()
+            values = {"id": id, "woken_at_once": WOKEN_AT_ONCE, "now": now}
+            found = cursor.execute(RESUME_ENDPOINT, values).fetchone()
         fate = found or "not_found"
         record_action(connection, action, result={"fate": fate}, now=now)
         return Fate(id=id, fate=fate)

@@ -64,7 +64,12 @@ CREATE_ORGANIZATION = """
 def create_organization(
     database: Database, *, name: str, action: Action | None = None
 ) -> Organization:
-    """Return the organization called ``name``, creating it if there is none yet."""
+    """Return the organization called ``name``, creating it if there is none yet.
+
+    What recipients chose before is not copied to it (shared_fact.py): it learns of a STOP when the
+    service's own list refuses its first message, which suppresses the number. Where opt-outs are
+    managed by ourselves there is no such list, and it does not learn of it.
+    """
 
     def work(connection: psycopg.Connection) -> Organization:
         with connection.cursor(row_factory=class_row(Organization)) as cursor:

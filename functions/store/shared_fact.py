@@ -1,14 +1,21 @@
 """Facts that hold for every organization: stated for each of them, once per report.
 
-No index tells which organizations have sent to an address, and one that will send tomorrow is to
-heed it as well. So the fact stands for all of them, by the hash alone; only the organization whose
-message was answered is told whose choice it was.
+No index tells which organizations have sent to an address, and one of them may send tomorrow. So
+the fact stands for all that there are, by the hash alone; only the organization whose message was
+answered is told whose choice it was. One that is created later has none of what was told before:
+there the provider's own list has to refuse the first message, which suppresses. A number whose
+opt-outs the service leaves to us has no such list.
+
+What SNS delivers has no order. Every choice is therefore kept once more as a fact of EVERYBODY,
+also one that changes nothing when it is told: a START whose STOP is still to come. By it alone is
+decided whether a choice is the last.
 """
 
 import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg.rows import scalar_row
@@ -20,14 +27,31 @@ from functions.store.connection import Database
 from functions.store.evidence import apply
 from functions.store.receipt import Recorded, recorded, store
 
+EVERYBODY = UUID(int=0)
+"""Stands where an organization does; none has this id, so nobody is suppressed by it or sees it."""
+
 # Two choices about one address are stated one after the other.
 LOCK_CHOICES = """
     SELECT pg_advisory_xact_lock(hashtextextended(
                concat_ws('|', 'shared', %(channel)s::text, encode(%(recipient_hash)s, 'hex')), 0))
 """
 
-# What a recipient chose already is not stated again, so a STOP that is repeated adds nothing; nor
-# does one that comes after what was chosen later (what SNS delivers has no order).
+KEEP_CHOICE = """
+    INSERT INTO suppressions (organization_id, channel, recipient_hash, kind, reason, source,
+                              source_at, evidence)
+    SELECT %(everybody)s, %(channel)s, %(recipient_hash)s, %(kind)s, %(reason)s, %(source)s, t.at,
+           %(evidence)s::jsonb || jsonb_build_object('receipt_id', %(receipt_id)s::uuid)
+      FROM (SELECT coalesce(%(at)s, %(now)s, clock_timestamp()) AS at) t
+     WHERE NOT EXISTS (
+           SELECT FROM suppressions s
+            WHERE s.organization_id = %(everybody)s AND s.channel = %(channel)s
+              AND s.recipient_hash = %(recipient_hash)s AND s.category IS NULL
+              AND s.source_at > t.at)
+    RETURNING true
+"""
+
+# What is known already is not stated again, so a STOP that is repeated adds nothing; nor is what
+# has been lifted since: of choices that is decided before.
 SUPPRESS_FOR_ALL = """
     INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind, reason,
                               source, source_at, evidence)
@@ -38,14 +62,14 @@ SUPPRESS_FOR_ALL = """
       FROM organizations o
       JOIN receipts r ON r.id = %(receipt_id)s
       LEFT JOIN LATERAL (
-           SELECT s.kind, s.reason, s.source, s.source_at
+           SELECT s.kind, s.reason, s.source_at
              FROM suppressions s
             WHERE s.organization_id = o.id AND s.channel = %(channel)s
               AND s.recipient_hash = %(recipient_hash)s AND s.category IS NULL
             ORDER BY s.id DESC
             LIMIT 1) newest ON true
      WHERE (newest.kind = 'suppress' AND newest.reason = %(reason)s) IS NOT TRUE
-       AND (newest.source = %(source)s AND newest.source_at > %(at)s) IS NOT TRUE
+       AND (newest.kind = 'lift' AND NOT %(is_choice)s AND newest.source_at > %(at)s) IS NOT TRUE
 """
 
 # Lifted is only what was chosen by the same way. What had been known before that choice holds again
@@ -90,18 +114,24 @@ def record_shared(
     database: Database,
     receipt: Receipt,
     *,
-    shared: SharedFact,
+    shared: Sequence[SharedFact],
     declarations: Sequence[Declaration],
     now: datetime | None = None,
 ) -> Recorded:
-    """Keep ``receipt`` if it is new, and then state what it says for every organization."""
+    """Keep ``receipt`` if it is new, and then state what it says for every organization.
+
+    What is no choice is stated only where the receipt is about no notification that is known: else
+    that one's organization has it now, and to every other it is told by its own next message.
+    """
 
     def keep(connection: psycopg.Connection) -> Recorded:
         senders = names_reporting_as(declarations, receipt.provider)
         stored = store(connection, [receipt], provider=receipt.provider, senders=senders, now=now)
         applied = apply(connection, stored, now=now)  # notifications before suppressions
         for one in stored:
-            _state(connection, shared, receipt_id=one.id, now=now)
+            for fact in sorted(shared, key=lambda fact: fact.recipient_hash):
+                if fact.is_choice or one.notification_id is None:
+                    _state(connection, fact, receipt_id=one.id, now=now)
         return recorded(stored, applied)
 
     return database.run(keep)
@@ -111,9 +141,12 @@ def _state(
     connection: psycopg.Connection, shared: SharedFact, *, receipt_id: Any, now: datetime | None
 ) -> None:
     parameters = {
+        "everybody": EVERYBODY,
         "channel": shared.channel,
         "recipient": shared.recipient,
         "recipient_hash": shared.recipient_hash,
+        "kind": "lift" if shared.lifts else "suppress",
+        "is_choice": shared.is_choice,
         "reason": shared.fact.reason,
         "source": shared.fact.source,
         "evidence": json.dumps(shared.fact.evidence),
@@ -123,4 +156,6 @@ def _state(
     }
     with connection.cursor(row_factory=scalar_row) as cursor:
         cursor.execute(LOCK_CHOICES, parameters)
+        if shared.is_choice and cursor.execute(KEEP_CHOICE, parameters).fetchone() is None:
+            return
         cursor.execute(LIFT_FOR_ALL if shared.lifts else SUPPRESS_FOR_ALL, parameters)

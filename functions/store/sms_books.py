@@ -187,7 +187,8 @@ WRITE_SPEND = """
            AS o (organization_id, amount, messages)
      ORDER BY o.organization_id
     ON CONFLICT (organization_id, day) DO UPDATE
-       SET amount = s.amount + EXCLUDED.amount, messages = s.messages + EXCLUDED.messages
+       SET amount = s.amount + EXCLUDED.amount,
+           messages = least(s.messages::bigint + EXCLUDED.messages, 2147483647)
 """
 
 WRITE_GUARDS = """

@@ -21,7 +21,9 @@ from functions.store.connection import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelTuning:
-    """What may be changed of a channel; column by column, but for ``paused``."""
+    """What may be changed of a channel, column by column, but for ``paused``; and
+    ``lease_seconds``, which the deployment alone sets, for what has to fit into it.
+    """
 
     provider: str
     provider_url: str | None
@@ -46,6 +48,7 @@ class ChannelTuning:
     poll_rate: float
     endpoint_concurrency: int
     paused: bool
+    lease_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +81,6 @@ class ChannelState(ChannelTuning):
     """
 
     name: str
-    lease_seconds: float
     effective_rate: float
     slowed_at: datetime | None
     leased: int
@@ -147,7 +149,7 @@ LOCK_CHANNEL = """
            max_in_flight, page, provider_deadline_seconds, retries, backoff_curve,
            backoff_base_seconds, backoff_cap_seconds, max_attempts, waiting_limit_seconds,
            check_base_seconds, check_cap_seconds, cutoff_seconds, grace_seconds, unknown_policy,
-           poll_rate, endpoint_concurrency, paused_at IS NOT NULL AS paused
+           poll_rate, endpoint_concurrency, paused_at IS NOT NULL AS paused, lease_seconds
       FROM channels
      WHERE name = %(channel)s
        FOR UPDATE

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from functions.core.declaration import Declaration
 from functions.core.metric import ChannelMetric
+from functions.store.breaker import close_unused
 from functions.store.channel import read_channels
 from functions.store.connection import Database
 from functions.store.gauge import (
@@ -57,6 +58,7 @@ def run_sweep(database: Database, *, declarations: Sequence[Declaration]) -> Rep
         if forgotten < FORGOTTEN_AT_ONCE:
             break
     report.forgotten += forget(database)
+    close_unused(database)
     report.ready = ready_gauges(database)
     report.channels = channel_gauges(database)
     report.stopped_endpoints = stopped_endpoints(database)

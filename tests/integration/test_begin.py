@@ -260,3 +260,30 @@ def test_a_provider_key_remembers_when_it_was_first_used(
     close_one(database, begun(database, now=now), Unknown(), again_seconds=None, now=now)
     begun(database, now=now + timedelta(seconds=5))
     assert row_of(owner, id).key_first_used_at == now
+
+
+@pytest.mark.parametrize(("stream", "verdict"), [("bulk", "suppressed"), ("transactional", "go")])
+def test_a_link_stops_bulk_and_never_what_has_become_transactional_since(
+    owner: psycopg.Connection, database: Database, stream: str, verdict: str
+) -> None:
+    (id,) = add_notifications(owner, category="news")
+    opening = opening_of(lease(database)[0])
+    owner.execute("UPDATE notifications SET stream = %s WHERE id = %s", [stream, id])
+    owner.execute(
+        "INSERT INTO suppressions (organization_id, channel, recipient_hash, category, kind,"
+        "                          reason, source, source_at)"
+        " SELECT organization_id, channel, recipient_hash, category, 'suppress',"
+        "        'recipient_choice', 'unsubscribe', now() FROM notifications"
+    )
+    assert begin_one(database, opening).verdict == verdict
+
+
+def test_a_stream_that_was_paused_after_the_lease_sends_nothing(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    (id,) = add_notifications(owner)
+    opening = opening_of(lease(database)[0])
+    pause = "UPDATE streams SET paused_at = now() WHERE channel = 'email' AND name = %s"
+    owner.execute(pause, ["transactional"])
+    assert begin_one(database, opening).verdict == "paused"
+    assert (row_of(owner, id).status, row_of(owner, id).attempts_spent) == ("pending", 0)

@@ -1,5 +1,7 @@
 """Breakers: blocked is not failed, one at a time finds out, and what works closes them."""
 
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -14,6 +16,7 @@ from functions.core.breaker import (
     WINDOW_SECONDS,
     Answering,
 )
+from functions.core.login import Login
 from functions.core.outcome import (
     Accepted,
     Blocked,
@@ -26,12 +29,12 @@ from functions.core.outcome import (
 )
 from functions.providers.choice import DECLARATIONS
 from functions.store.begin import Begun, begin
-from functions.store.breaker import OpenBreaker, open_breakers, record_answers
+from functions.store.breaker import OpenBreaker, close_unused, open_breakers, record_answers
 from functions.store.connection import Database
 from functions.store.delivery import load
 from functions.store.survey import promote
 from tests.fakes import FIRST_ORGANIZATION, add_notifications, row_of
-from tests.steps import declaration_of, lease, now_of, opening_of
+from tests.steps import connected, declaration_of, lease, now_of, opening_of
 
 SECONDS = 30.0
 
@@ -204,9 +207,13 @@ def test_only_the_one_that_was_to_find_out_closes_it(
     assert the_open_one(database).trips == 1
 
 
-@pytest.mark.parametrize("outcome", [Unknown(), Transient(), Throttled()])
+@pytest.mark.parametrize(
+    ("outcome", "trips", "seconds"),
+    [(Unknown(), 2, 20), (Transient(), 2, 20), (Throttled(), 1, SECONDS), (Rejected(), 1, SECONDS)],
+    ids=["unknown", "transient", "throttled", "refused by ourselves"],
+)
 def test_what_did_not_get_through_leaves_it_to_the_next_probe(
-    owner: psycopg.Connection, database: Database, outcome: Outcome
+    owner: psycopg.Connection, database: Database, outcome: Outcome, trips: int, seconds: float
 ) -> None:
     ids = add_notifications(owner, 2)
     start = now_of(owner)
@@ -215,7 +222,61 @@ def test_what_did_not_get_through_leaves_it_to_the_next_probe(
     (probe,) = sent(try_all(database, now=due))
     say(database, answering(outcome, id=probe), now=due)
     breaker = the_open_one(database)
-    assert (breaker.trips, breaker.probe_at) == (1, due + timedelta(seconds=SECONDS))
+    assert (breaker.trips, breaker.probe_at) == (trips, due + timedelta(seconds=seconds))
+
+
+def test_what_another_provider_took_says_nothing_of_this_one(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    (id,) = add_notifications(owner)
+    start = now_of(owner)
+    say(database, answering(Blocked(), id=id), now=start)
+    assert sent(try_all(database, now=start + timedelta(seconds=PROBE_SECONDS))) == [id]
+    taken = dataclasses.replace(
+        answering(Accepted(reference="m-1"), id=id), provider="http_keyless"
+    )
+    say(database, taken)
+    assert the_open_one(database).provider == "http"
+
+
+def test_one_that_nobody_will_find_out_about_is_closed(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    (id,) = add_notifications(owner)
+    start = now_of(owner)
+    say(database, answering(Blocked(), id=id), now=start)
+    say(database, answering(Blocked(scope=Scope.COUNTRY), id=id, country="FR"), now=start)
+    assert close_unused(database, now=start + timedelta(seconds=PROBE_SECONDS + 60)) == 0
+    assert close_unused(database, now=start + timedelta(seconds=PROBE_SECONDS + 3600)) == 2
+    say(database, answering(Blocked(), id=id), now=start)
+    owner.execute("UPDATE channels SET provider = 'http_keyless' WHERE name = 'email'")
+    assert close_unused(database, now=start) == 1
+    assert open_breakers(database) == []
+
+
+def test_two_that_trip_the_same_breakers_in_other_orders_do_not_stop_each_other(
+    owner: psycopg.Connection, login: Login
+) -> None:
+    (id,) = add_notifications(owner)
+    country = answering(Blocked(scope=Scope.COUNTRY), id=id, country="FR")
+    failing_one = answering(Unknown(), id=id)
+
+    def trip(number: int) -> None:
+        with connected(login, f"one-{number}", kind=Database) as (one,):
+            for _ in range(20):
+                if number % 2:
+                    say(one, country, answering(Blocked(), id=id))
+                else:
+                    say(one, country, failing_one, calls=1, failures=1)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(trip, range(4)))
+    assert {one.scope for one in open_breakers_of(login)} == {"provider", "country"}
+
+
+def open_breakers_of(login: Login) -> list[OpenBreaker]:
+    with connected(login, "looking", kind=Database) as (one,):
+        return open_breakers(one)
 
 
 def test_probes_in_vain_come_further_and_further_apart(

@@ -11,6 +11,11 @@ from tests.command_line import Operator, operator_at
 from tests.fake_console import Trouble, no
 
 SINCE = "2030-01-01T00:00:00.5Z"
+BREAKER = {
+    "channel": "email", "provider": "ses", "scope": "sender_identity", "key": "bulk",
+    "opened_at": SINCE, "code": "SendingPausedException", "trips": 1, "probe_at": SINCE,
+    "is_due": False,
+}  # fmt: skip
 ACTION = "0199aaaa-0000-7000-8000-000000000001"
 
 
@@ -33,7 +38,8 @@ def channel(name: str = "email", **more: Any) -> dict[str, Any]:
         "name": name, "provider": "ses", "fallback_provider": None, "rate": 100.0,
         "effective_rate": 100.0, "slowed_at": None, "leased": 3, "max_in_flight": 200,
         "retries": True, "paused": False, "paused_at": None, "lease_seconds": 240.0,
-        "deployed": {}, "streams": [stream("transactional"), stream("bulk")], "breakers": [],
+        "state": "running", "deployed": {}, "breakers": [],
+        "streams": [stream("transactional"), stream("bulk")],
     }  # fmt: skip
     return row | more
 
@@ -52,24 +58,34 @@ def test_channels_are_listed(operator: Operator) -> None:
         channel("sms", effective_rate=12.5, retries=False, fallback_provider="http"),
         channel("push", paused=True, paused_at=SINCE),
         channel("webhook", streams=[stream("transactional"), stream("bulk", paused=True)]),
+        channel("push", breakers=[BREAKER]),
+        channel("push", breakers=[BREAKER] * 2, paused=True, paused_at=SINCE),
     ]
     operator.console.will("channel.list", {"data": rows})
     ended = operator.run("channel", "list")
     lines = ended.out.splitlines()
     assert ended.status == 0
-    assert lines[1].split() == ["email", "ses", "-", "100", "100", "3", "of", "200", "on", "open"]
+    assert lines[1].split() == [
+        "email",
+        "ses",
+        "-",
+        "100",
+        "100",
+        "3",
+        "of",
+        "200",
+        "on",
+        "running",
+    ]
     assert lines[2].split()[1:5] == ["ses", "http", "100", "12.5"]
     assert lines[3].endswith("paused since 2030-01-01T00:00:00Z")
-    assert lines[4].endswith("bulk paused")
+    assert lines[4].endswith("  bulk paused")
+    assert lines[5].endswith("  blocked (1 open breaker)")
+    assert lines[6].endswith("paused since 2030-01-01T00:00:00Z, blocked (2 open breakers)")
     assert operator.run("channel", "list", "--json").document == {"data": rows}
 
 
 def test_a_channel_is_shown_with_its_streams_and_what_is_blocked(operator: Operator) -> None:
-    blocked = {
-        "channel": "email", "provider": "ses", "scope": "sender_identity", "key": "bulk",
-        "opened_at": SINCE, "code": "SendingPausedException", "trips": 1, "probe_at": SINCE,
-        "is_due": False,
-    }  # fmt: skip
     bulk = stream(
         "bulk", sender_identity="news@example.com", rate=5.0, paused=True, paused_at=SINCE,
         settings={"from_name": "Acme", "reply_to": ["a@example.com"]},
@@ -77,22 +93,23 @@ def test_a_channel_is_shown_with_its_streams_and_what_is_blocked(operator: Opera
     )  # fmt: skip
     row = channel(
         effective_rate=25.0, slowed_at=SINCE, deployed={"rate": 80.0},
-        streams=[stream("transactional"), bulk], breakers=[blocked],
+        streams=[stream("transactional"), bulk], breakers=[BREAKER],
     )  # fmt: skip
     operator.console.will("channel.show", row)
     ended = operator.run("channel", "show", "email")
     assert ended.status == 0
+    assert ended.out.startswith("email: blocked (1 open breaker), bulk paused, 3 in flight.\n")
     assert "asked to slow down at 2030-01-01T00:00:00Z: 25 leases per second" in ended.out
     cells = [line.split() for line in ended.out.splitlines()]
     assert ["rate", "100", "80"] in cells
     assert ["rate", "5", "9"] in cells
-    assert ["retries", "yes"] in cells
+    assert ["retries", "on"] in cells
     assert ["sender_identity", "news@example.com"] in cells
     assert 'settings           {"from_name": "Acme", "reply_to": ["a@example.com"]}' in ended.out
     assert ["sender_identity", "bulk", "2030-01-01T00:00:00Z", "SendingPausedException",
             "2030-01-01T00:00:00Z"] in cells  # fmt: skip
     assert "bulk: paused since 2030-01-01T00:00:00Z, 5/s." in ended.out
-    assert "transactional: open, at the channel's pace." in ended.out
+    assert "transactional: running, at the channel's pace." in ended.out
     assert operator.run("channel", "show", "email", "--json").document == row
     assert operator.console.asked("channel.show") == [{"channel": "email"}] * 2
 
@@ -109,7 +126,7 @@ def test_what_is_set_is_asked_by_its_column_and_told(operator: Operator) -> None
         "--check-base", "5", "--check-cap", "50", "--poll-rate", "0",
     )  # fmt: skip
     assert ended.status == 0
-    assert ended.out.splitlines() == ["rate: 100 -> 2.5", "retries: yes -> no", TAKES_EFFECT]
+    assert ended.out.splitlines() == ["rate: 100 -> 2.5", "retries: on -> off", TAKES_EFFECT]
     assert operator.console.asked("channel.set") == [
         {
             "channel": "email",
@@ -172,6 +189,26 @@ def test_a_stream_is_set(operator: Operator) -> None:
             },
         },
     }
+
+
+def test_what_is_a_text_stays_one_though_it_looks_like_a_number(operator: Operator) -> None:
+    operator.console.will("channel.stream", changed())
+    operator.run(
+        "channel", "stream", "sms", "bulk", "--setting", "in_entity_id=1101455800000012345",
+        "--setting", "keyword=true", "--setting", "max_price=0.05", "--setting", "max_segments=2",
+    )  # fmt: skip
+    operator.run(
+        "channel", "stream", "email", "bulk", "--setting", 'from_name=["Acme"]',
+        "--setting", 'reply_to="7"',
+    )  # fmt: skip
+    sms, email = operator.console.asked("channel.stream")
+    assert sms["settings"]["settings"] == {
+        "in_entity_id": "1101455800000012345",
+        "keyword": "true",
+        "max_price": 0.05,
+        "max_segments": 2,
+    }
+    assert email["settings"]["settings"] == {"from_name": ["Acme"], "reply_to": "7"}
 
 
 def test_nothing_changed_is_said_so(operator: Operator) -> None:

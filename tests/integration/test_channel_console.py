@@ -36,12 +36,6 @@ def column(owner: psycopg.Connection, name: str, channel: str = "email") -> Any:
     return value
 
 
-def stream_columns(owner: psycopg.Connection, name: str = "bulk") -> dict[str, Any]:
-    statement = "SELECT to_jsonb(s) FROM streams s WHERE channel = 'email' AND name = %s"
-    ((row,),) = owner.execute(statement, [name]).fetchall()
-    return row
-
-
 def test_channels_are_listed_with_their_state(
     owner: psycopg.Connection, database: Database, operator: Operator
 ) -> None:
@@ -60,6 +54,27 @@ def test_channels_are_listed_with_their_state(
         ("transactional", False),
         ("bulk", True),
     ]
+
+
+def test_a_channel_with_an_open_breaker_is_blocked_unless_it_is_paused(
+    owner: psycopg.Connection, operator: Operator
+) -> None:
+    def states() -> dict[str, tuple[str, int]]:
+        rows = operator.ask("channel.list")["data"]
+        return {row["name"]: (row["state"], len(row["breakers"])) for row in rows}
+
+    running = ("running", 0)
+    assert states() == dict.fromkeys(("email", "push", "sms", "webhook"), running)
+    owner.execute(
+        "INSERT INTO breakers (channel, provider, scope, key, opened_at, probe_at) "
+        "VALUES ('email', 'http', 'country', 'DE', now(), now()), "
+        "('email', 'http', 'provider', 'http', now(), now()), "
+        "('sms', 'http', 'provider', 'http', NULL, NULL)"
+    )
+    assert (states()["email"], states()["sms"]) == (("blocked", 2), running)
+    operator.ask("channel.pause", channel="email")
+    assert states()["email"] == ("paused", 2)
+    assert operator.ask("channel.show", channel="email")["state"] == "paused"
 
 
 def test_a_channel_is_shown_with_what_is_not_as_deployed(
@@ -161,6 +176,12 @@ def test_every_value_that_cannot_be_is_told_at_once(operator: Operator) -> None:
     [
         ({"backoff_cap_seconds": 5}, [], "backoff_cap_seconds: It is not less than backoff_base"),
         ({"check_base_seconds": 1e6}, [], "check_cap_seconds: It is not less than check_base"),
+        (
+            {"provider_deadline_seconds": 40},
+            [],
+            "provider_deadline_seconds: It is less than 40, a sixth of the lease (240 s). A sender "
+            "is cut off by its timeout: that is a sixth of the visibility that the lease covers.",
+        ),
         ({"provider": "sms"}, [], "provider: sms does not send email."),
         ({"provider": "webhook"}, [], "provider: webhook does not send email."),
         ({"provider": "http_keyless"}, [], "provider_url: http_keyless is called at an address"),
@@ -242,88 +263,6 @@ def test_a_change_takes_effect_when_the_numbers_are_read_again(
     operator.ask("channel.set", channel="email", settings={"page": 7, "backoff_curve": "linear"})
     assert (cached.get("email").page, fresh.get("email").page) == (100, 7)
     assert fresh.get("email").backoff.ceiling_seconds(3) == 180
-
-
-def test_a_stream_gets_its_sender_its_settings_and_its_pace(
-    owner: psycopg.Connection, operator: Operator, database: Database
-) -> None:
-    settings = {
-        "sender_identity": "news@example.com",
-        "configuration_set": "bulk",
-        "settings": {"from_name": "Acme", "reply_to": ["a@example.com"], "max_segments": 3},
-        "rate": 5,
-        "burst": 10,
-        "paused": True,
-    }
-    done = operator.ask("channel.stream", channel="email", stream="bulk", settings=settings)
-    assert {name: change["is"] for name, change in done["changed"].items()} == settings
-    row = stream_columns(owner)
-    assert {name: row[name] for name in settings if name != "paused"} == {
-        name: value for name, value in settings.items() if name != "paused"
-    }
-    assert row["paused_at"] is not None
-    assert stream_columns(owner, "transactional")["sender_identity"] is None
-    assert [kept.result for kept in audit(owner)] == [{"changed": done["changed"]}]
-
-
-def test_settings_are_named_one_by_one_and_taken_away_by_null(
-    owner: psycopg.Connection, operator: Operator
-) -> None:
-    def set_them(**named: Any) -> None:
-        operator.ask("channel.stream", channel="email", stream="bulk", settings={"settings": named})
-
-    set_them(from_name="Acme", reply_to="a@example.com")
-    set_them(from_name="Acme, Inc.")
-    assert stream_columns(owner)["settings"] == {
-        "from_name": "Acme, Inc.",
-        "reply_to": "a@example.com",
-    }
-    set_them(reply_to=None)
-    assert stream_columns(owner)["settings"] == {"from_name": "Acme, Inc."}
-
-
-def test_a_stream_is_paused_once_and_goes_on(owner: psycopg.Connection, operator: Operator) -> None:
-    def set_paused(paused: bool) -> dict[str, Any]:
-        return operator.ask(
-            "channel.stream", channel="email", stream="bulk", settings={"paused": paused}
-        )["changed"]
-
-    assert set_paused(True) == {"paused": {"was": False, "is": True}}
-    since = stream_columns(owner)["paused_at"]
-    assert set_paused(True) == {}
-    assert stream_columns(owner)["paused_at"] == since
-    assert set_paused(False) == {"paused": {"was": True, "is": False}}
-    assert stream_columns(owner)["paused_at"] is None
-
-
-def test_a_stream_can_do_without(owner: psycopg.Connection, operator: Operator) -> None:
-    settings = {"sender_identity": "a@example.com", "configuration_set": "x", "rate": 5}
-    operator.ask("channel.stream", channel="email", stream="bulk", settings=settings)
-    operator.ask("channel.stream", channel="email", stream="bulk", clear=list(settings))
-    row = stream_columns(owner)
-    assert [row[name] for name in settings] == [None, None, None]
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"rate": 0}, "settings: rate: It is a number above 0"),
-        ({"sender_identity": "a\nb"}, "settings: sender_identity: It holds printable"),
-        ({"settings": {}}, "settings: settings: It is an object of 1 to 30 names"),
-        ({"settings": {"From-Name": "x"}}, "settings: settings: Its names are of a-z"),
-        ({"settings": {"from_name": "x" * 5000}}, "settings: settings: As JSON it has at most"),
-        ({"settings": {f"n{i}": 1 for i in range(31)}}, "settings: settings: It is an object"),
-        ({"tokens": 5}, "settings: Its names are some of sender_identity"),
-    ],
-)
-def test_what_a_stream_cannot_have_is_refused_by_name(
-    owner: psycopg.Connection, operator: Operator, settings: dict[str, Any], said: str
-) -> None:
-    code, detail = operator.refusal(
-        "channel.stream", channel="email", stream="bulk", settings=settings
-    )
-    assert (code, detail.startswith(said)) == ("invalid", True), detail
-    assert audit(owner) == []
 
 
 def test_a_channel_is_paused_and_resumed(owner: psycopg.Connection, operator: Operator) -> None:

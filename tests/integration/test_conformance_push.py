@@ -244,16 +244,19 @@ def test_where_no_endpoint_can_be_made_nothing_is_published(
     conform(row, by_sns(TOKEN), owner=owner, database=database)
 
 
-@pytest.mark.parametrize("sender", [SenderIdentity(), SenderIdentity(identity="none")])
+@pytest.mark.parametrize(
+    ("sender", "scope"),
+    [(SenderIdentity(), "destination"), (SenderIdentity(identity="none"), IDENTITY)],
+)
 def test_a_token_with_no_way_to_go_waits_without_a_request(
-    sender: SenderIdentity, owner: psycopg.Connection, database: Database
+    sender: SenderIdentity, scope: str, owner: psycopg.Connection, database: Database
 ) -> None:
     row = Row(
         name="not configured",
         play=EMPTY,
         code="not_configured",
         requests=0,
-        **expected(BLOCKED, scope=IDENTITY),
+        **expected(BLOCKED, scope=scope),
     )
     conform(row, by_sns(TOKEN, sender), owner=owner, database=database)
 

@@ -147,10 +147,16 @@ THROTTLED: dict[str, Any] = {
     "status": "pending",
     "scope": Scope.PROVIDER,
 }
+BLOCKED: dict[str, Any] = {
+    "outcome": OutcomeName.BLOCKED,
+    "status": "pending",
+    "scope": Scope.PROVIDER,
+}
 UNKNOWN: dict[str, Any] = {"outcome": OutcomeName.UNKNOWN, "status": "uncertain"}
 
 # What stands between us and SES answers in HTML: its status is all there is to go by.
 BY_STATUS: tuple[tuple[int, dict[str, Any]], ...] = (
+    *((status, BLOCKED) for status in (401, 403, 407)),
     (413, REJECTED),
     (418, REJECTED | {"unforeseen": True}),
     (429, THROTTLED | {"unforeseen": True}),

@@ -103,7 +103,7 @@ def test_a_tenant_is_named_by_its_id_or_its_name(operator: Operator) -> None:
         ):
             assert operator.refusal(command, organization=unknown, **more) == (
                 "not_found",
-                "There is no organization with this id or name.",
+                "There is no tenant with this id or name.",
             )
 
 

@@ -275,3 +275,32 @@ def test_endpoints_are_listed_in_pages(database: Database) -> None:
     ]
     assert list_endpoints(database, organization_id=SECOND_ORGANIZATION) == []
     assert list_endpoints(database, stopped=True) == []
+
+
+def test_what_waits_for_an_endpoint_that_is_resumed_goes_out_at_once(
+    owner: psycopg.Connection, database: Database, operator: Database
+) -> None:
+    pause(database, now_of(owner, hours=-1))
+    ids, others = hooks(owner, 3), hooks(owner, 2, origin="https://other.example")
+    owner.execute(
+        "UPDATE notifications SET ready = false, reason = 'endpoint_paused',"
+        " available_at = clock_timestamp() + interval '40 minutes'"
+    )
+    assert sent(open_all(database)) == []
+    resume_endpoint(operator, the_one(database).id, action=action())
+    assert sorted(sent(open_all(database))) == ids
+    assert {row_of(owner, id).status for id in others} == {"pending"}
+
+
+def test_what_one_organization_was_told_is_nothing_to_another(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    hear(database, Refused(code="410", suppress=Scope.ENDPOINT))
+    (id,) = hooks(owner, organization_id=SECOND_ORGANIZATION)
+    assert sent(open_all(database)) == [id]
+
+
+def test_an_endpoint_that_works_and_asks_for_no_more_is_disabled(database: Database) -> None:
+    hear(database, Transient(code="503"))
+    hear(database, Accepted(reference=None, final=True), Refused(suppress=Scope.ENDPOINT))
+    assert the_one(database).state == "disabled"

@@ -21,6 +21,7 @@ from functions.core.recipient import recipient_hash
 from functions.providers.event import read_again
 from functions.store.connection import Connect, Database, connector
 from functions.store.receipt import NOTHING, Recorded
+from functions.store.shared_fact import EVERYBODY
 from tests.conftest import free_port
 from tests.fakes import FIRST_ORGANIZATION, SECOND_ORGANIZATION, row_of
 from tests.function_process import CALLBACK_ARN, HASH_ARN, callbacks_environment, function
@@ -415,7 +416,7 @@ def test_h2_only_the_organization_that_was_answered_is_told_the_number(
     answer = text_from(NUMBER, "STOP", previousPublishedMessageId="sms-m1")
     taken(database, batch(answer))
     known = owner.execute("SELECT organization_id, recipient FROM suppressions").fetchall()
-    assert dict(known) == {FIRST_ORGANIZATION: None, SECOND_ORGANIZATION: NUMBER}
+    assert dict(known) == {EVERYBODY: None, FIRST_ORGANIZATION: None, SECOND_ORGANIZATION: NUMBER}
     (note,) = owner.execute("SELECT notification_id, type, reason FROM receipts").fetchall()
     assert note == (id, "inbound", "STOP")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -22,10 +22,10 @@ from functions.store.breaker import record_answers
 from functions.store.browse import read_history
 from functions.store.close import Closing, close
 from functions.store.connection import Database
-from functions.store.dossier import read_dossier
+from functions.store.dossier import READ_SUPPRESSION, read_dossier
 from functions.store.hold import list_holds, release_hold
 from functions.store.uncertain import settle
-from tests.fakes import FIRST_ORGANIZATION, add_notifications, hash_of
+from tests.fakes import FIRST_ORGANIZATION, add_notifications, add_suppression_fact, hash_of
 from tests.guarding import add_texts, ruled, some_texts, usual_weeks
 from tests.operating import (
     ACTOR,
@@ -241,7 +241,7 @@ def test_a_breaker_is_told_to_what_waits_and_to_what_met_it(
     arrange(owner, first, ready=True)
     begin_one(database, opening_of(lease(database)[0]))
     told = explained(database, first)
-    assert "A breaker or its endpoint was closed by then" in told["timeline"][-1]["sentence"]
+    assert "A breaker was open, or its endpoint paused, by then" in told["timeline"][-1]["sentence"]
     assert told["attempts"][1:] == []
 
 
@@ -399,8 +399,50 @@ def test_what_the_guard_forbids_or_puts_off_is_told(
     ruled(database, now=NOON)
     told = explained(database, forbidden)
     assert words_of(told, "country_not_allowed") == (
-        "Its organization may not send SMS to its country. It is not sent."
+        "Its organization may not send SMS to its country (MV). It is not sent."
     )
     told = explained(database, allowed)  # no prices: nothing to keep a budget by
     assert "There were no prices" in words_of(told, "sms_price_unknown")
     assert "There are no prices" in told["next"]["sentence"]
+
+
+def test_what_is_suppressed_tells_the_newest_live_fact(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    def told() -> str:
+        return explained(database, id)["summary"]
+
+    (id,) = add_notifications(owner)
+    opening = opening_of(lease(database)[0])
+    add_suppression_fact(owner, category="transactional")
+    add_suppression_fact(owner, category="newsletter")  # another category's
+    begin_one(database, opening)
+    assert "on the suppression list for transactional since 20" in told()
+    assert told().endswith(", because an operator said so (source test).")
+    add_suppression_fact(owner)
+    assert "on the suppression list since 20" in told()
+    add_suppression_fact(owner, kind="lift")
+    assert "for transactional since 20" in told()
+    add_suppression_fact(owner, kind="lift", category="transactional")
+    assert told().endswith(": the recipient is on the suppression list.")
+
+
+def test_the_fact_is_found_by_an_index(owner: psycopg.Connection) -> None:
+    owner.execute("SET enable_seqscan = off")
+    with psycopg.ClientCursor(owner) as cursor:
+        explained = f"EXPLAIN {READ_SUPPRESSION}"
+        plan = str(cursor.execute(explained, {"notification_id": uuid4()}).fetchall())
+    assert "Seq Scan" not in plan
+    assert "Index Scan using suppressions_by_" in plan  # which one, the few rows decide
+
+
+def test_what_our_settings_keep_from_being_sent_is_told_as_ours(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    (id,) = add_notifications(owner)
+    blocked = Blocked(code="not_configured", detail="reply_to", scope=Scope.SENDER_IDENTITY)
+    close_one(database, begun(database), blocked, again_seconds=0.0)
+    assert words_of(explained(database, id), "blocked").startswith(
+        "Attempt 1 at http made no request, because the sender identity of its stream, or its "
+        "settings, are not usable (not_configured: reply_to); the attempt is not counted."
+    )

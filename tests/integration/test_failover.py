@@ -267,3 +267,59 @@ def test_what_is_blocked_with_the_one_it_is_in_doubt_with_does_not_go_round_and_
     row = row_of(owner, id)
     assert (row.status, row.lease_number, pair.calls) == ("pending", leases, (2, 0))
     assert row.available_at > now_of(owner)
+
+
+def test_what_was_passed_on_to_one_that_is_closed_goes_back_to_the_first(
+    owner: psycopg.Connection, two: Make
+) -> None:
+    pair = two([Transient(), TAKEN], [Blocked(code="suspended")])
+    (id,) = add_notifications(owner)
+    pair.deliver()
+    pair.deliver()
+    assert pair.calls == (1, 1)
+    owner.execute("UPDATE notifications SET available_at = created_at")
+    pair.deliver()
+    assert (row_of(owner, id).status, pair.calls) == ("submitted", (2, 1))
+
+
+def test_while_the_second_is_closed_nothing_is_passed_on_to_it(
+    owner: psycopg.Connection, two: Make
+) -> None:
+    pair = two([Transient()], [Blocked(code="suspended")])
+    (id,) = add_notifications(owner)
+    pair.deliver()
+    pair.deliver()
+    owner.execute("UPDATE notifications SET available_at = created_at")
+    pair.deliver()
+    row = row_of(owner, id)
+    assert (row.next_provider, row.attempts_spent, pair.calls) == (None, 1, (2, 1))
+    assert row.available_at > now_of(owner)
+
+
+def test_while_one_finds_out_about_the_first_the_others_go_to_the_second(
+    owner: psycopg.Connection, two: Make
+) -> None:
+    pair = two([Blocked(code="401")], [TAKEN])
+    add_notifications(owner)
+    pair.deliver()
+    pair.deliver()
+    owner.execute("UPDATE breakers SET probe_at = opened_at")
+    add_notifications(owner, 4)
+    pair.deliver()
+    assert pair.calls == (2, 4)
+
+
+def test_one_of_two_breakers_that_is_due_does_not_open_the_way(
+    owner: psycopg.Connection, two: Make
+) -> None:
+    pair = two([Blocked(code="401")], [TAKEN])
+    add_notifications(owner)
+    pair.deliver()
+    owner.execute(
+        "INSERT INTO breakers (channel, provider, scope, key, opened_at, probe_at)"
+        " SELECT channel, provider, 'sender_identity', 'transactional', opened_at, opened_at"
+        "   FROM breakers"
+    )
+    add_notifications(owner, 2)
+    pair.deliver()
+    assert pair.calls == (1, 3)

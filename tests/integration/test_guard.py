@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from functions.core.abuse import Because
+from functions.core.abuse import MOST_SPENT, Because
 from functions.core.errors import Unavailable
 from functions.core.login import Login
 from functions.core.policy import Allow, Defer, Hold, Suppress
@@ -197,6 +197,24 @@ def test_under_a_budget_without_prices_nothing_is_let_out(
     assert verdict == Defer(until=MIDNIGHT, reason=Because.PRICE_UNKNOWN)
 
 
+SPENT_ALREADY = """
+    INSERT INTO sms_spend (organization_id, day, amount, messages)
+    VALUES (%(organization_id)s, %(day)s, %(amount)s, %(messages)s)
+"""
+
+
+@pytest.mark.usefixtures("prices")
+def test_the_largest_sum_that_can_be_kept_stays_where_it_is(
+    database: Database, owner: psycopg.Connection
+) -> None:
+    most = (MOST_SPENT - Decimal("0.01"), 2**31 - 2)
+    values = {"organization_id": FIRST_ORGANIZATION, "day": NOON.date()}
+    owner.execute(SPENT_ALREADY, {**values, "amount": most[0], "messages": most[1]})
+    add_texts(owner, some_texts(3, at=NOON))
+    assert names_of(ruled(database, now=NOON)) == ["allow"] * 3
+    assert spent(database) == (MOST_SPENT, 2**31 - 1)
+
+
 @pytest.mark.usefixtures("prices")
 @pytest.mark.parametrize("right", ["SELECT", "INSERT"])
 def test_when_the_spend_cannot_be_read_or_written_nothing_is_let_out(
@@ -278,6 +296,7 @@ def again(owner: psycopg.Connection, row: Leased, outcome: str | None, *, made: 
         (True, "blocked", "0.05"),
         (True, "rejected", "0.05"),
         (True, "unknown", "0.10"),
+        (True, "accepted", "0.10"),
         (True, None, "0.10"),
     ],
 )

@@ -34,6 +34,7 @@ RULES: dict[str, Any] = {
     "day": "2030-01-01",
     "spent": "1.5",
     "messages": 2,
+    "usual": {"known": True, "since": "2029-12-01T00:00:00.5Z", "messages": 1480},
 }
 
 
@@ -63,6 +64,9 @@ def test_holds_are_shown_and_wait_for_a_person(operator: Operator) -> None:
     assert "+3389900" in second
     assert "no country (being released)" in third
     assert "sendoff hold release <id>" in ended.out
+    assert "added up over all countries of a tenant" in ended.out
+    operator.console.will("hold.list", {"data": [prefix], "next": None})
+    assert "all countries" not in operator.run("hold", "list").out
 
 
 def test_without_holds_there_is_nothing_to_do(operator: Operator) -> None:
@@ -90,7 +94,7 @@ def test_a_hold_is_discarded(operator: Operator) -> None:
         "action_ids": ["a"], "id": ID, "fate": "released", "let_go": 1, "discarded": True,
     }  # fmt: skip
     assert operator.run("hold", "release", ID, "--discard").out == (
-        "Released: 1 message ended as suppressed.\n"
+        "Discarded: 1 message ended as suppressed.\n"
     )
 
 
@@ -108,6 +112,12 @@ def test_what_came_of_a_release_is_said(
     operator.console.will("hold.release", released(let_go=0, fate=fate))
     ended = operator.run("hold", "release", ID)
     assert (ended.status, ended.out) == (status, words)
+
+
+def test_what_was_discarded_before_is_called_so(operator: Operator) -> None:
+    done = released(let_go=0, fate="already_released", discarded=True)
+    operator.console.will("hold.release", done)
+    assert operator.run("hold", "release", ID).out == "It had been discarded before.\n"
 
 
 def test_a_release_that_is_cut_off_tells_how_far_it_came(operator: Operator) -> None:
@@ -132,7 +142,25 @@ def test_the_rules_of_a_tenant_are_shown(operator: Operator) -> None:
     assert "spent today 1.5 for 2 messages" in shown
     assert "to one number an hour 10" in shown
     assert "to one prefix an hour no limit" in shown
+    assert shown.endswith("usual mix known")
     assert operator.run("sms", "show", TENANT, "--json").document == RULES
+
+
+@pytest.mark.parametrize(
+    ("since", "messages", "said"),
+    [(None, 0, "(0 so far)"), ("2030-01-01T00:00:00.5Z", 57, "(57 since 2030-01-01T00:00:00Z)")],
+)
+def test_a_usual_mix_that_is_not_known_holds_nothing(
+    since: str | None, messages: int, said: str, operator: Operator
+) -> None:
+    usual = {"known": False, "since": since, "messages": messages}
+    operator.console.will("sms.show", RULES | {"usual": usual})
+    shown = " ".join(operator.run("sms", "show", TENANT).out.split())
+    assert "usual mix not known yet" in shown
+    assert shown.endswith(
+        "Its usual mix is known after 3 days with 100 messages before the last 24 hours "
+        f"{said}. Until then nothing is held as unlike it."
+    )
 
 
 def test_a_tenant_is_named_by_its_name_as_well(operator: Operator) -> None:

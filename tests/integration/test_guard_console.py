@@ -1,9 +1,9 @@
 """What operators set for SMS by the console: countries, prices, budgets, limits; and the holds."""
 
 from collections.abc import Generator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -40,7 +40,21 @@ def test_a_new_tenant_has_the_defaults(operator: Operator, tenant: str) -> None:
         "growth": 3.0,
         "spent": "0",
         "messages": 0,
+        "usual": {"known": False, "since": None, "messages": 0},
     }
+
+
+def test_the_usual_mix_is_known_once_there_is_enough_to_compare_with(
+    owner: psycopg.Connection, operator: Operator, database: Database, tenant: str
+) -> None:
+    until = datetime.now(UTC) + timedelta(hours=2)  # the last of them is of 21 hours ago
+    usual_weeks(database, owner, until=until, days=4, a_day=30, organization_id=UUID(tenant))
+    usual = operator.ask("sms.show", organization_id=tenant)["usual"]
+    assert (usual["known"], usual["messages"]) == (False, 90)  # 30 are of the last 24 hours
+    owner.execute("UPDATE sms_slices SET total = total + 10 WHERE kind = 'country' AND key = 'FR'")
+    usual = operator.ask("sms.show", organization_id=tenant)["usual"]
+    assert (usual["known"], usual["messages"]) == (True, 100)
+    assert datetime.fromisoformat(usual["since"]) == until - timedelta(days=4, hours=-1)
 
 
 def test_what_is_set_is_shown_and_kept_with_who_did_it(

@@ -10,7 +10,7 @@ import pytest
 from functions.core.explanation import explain
 from tests.command_line import Operator, operator_at
 from tests.fake_console import Trouble, no
-from tests.histories import Call, Change, Dossier, Row, Story, after
+from tests.histories import HOLD, Call, Change, Dossier, Row, Story, after
 
 
 @pytest.fixture
@@ -120,6 +120,7 @@ unconfirmed.
                 f"sendoff uncertain settle {ID} --as hold",
             ],
         ),
+        (Row(hold_id=HOLD), [f"sendoff hold release {HOLD}"]),
     ],
 )
 def test_explain_of_what_waits_for_a_person_names_the_commands_that_move_it(

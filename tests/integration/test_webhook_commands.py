@@ -61,9 +61,9 @@ def test_a_rotation_says_what_it_will_do_and_asks(operator: Operator) -> None:
     assert operator.console.events == []
     ended = operator.run("webhook", "rotate", "acme", "--yes")
     assert (ended.status, ended.out) == (0, "whsec_current\nwhsec_before\n")
-    assert "sign beside the new one for 7 days" in ended.err
+    assert "signs too until 2030-01-08T00:00:00Z" in ended.err
     assert "within a minute" in ended.err
-    assert "stops now" not in ended.err
+    assert "any more" not in ended.err
     assert operator.console.asked("webhook.rotate") == [{"organization": "acme"}]
 
 
@@ -76,10 +76,10 @@ def test_what_would_cut_receivers_off_is_refused_and_done_when_asked_for(
     operator.console.will("webhook.rotate", answer)
     ended = operator.run("webhook", "rotate", "acme", "--yes", "--json")
     assert (ended.status, ended.document["code"]) == (3, "refused")
-    assert "It would cut them off." in ended.err
+    assert ended.err == "It would cut them off.\n"  # and nothing was promised before
     ended = operator.run("webhook", "rotate", "acme", "--now", "--yes", "--json")
     assert (ended.status, ended.document) == (0, SECOND)
-    assert "stops now" in ended.err
+    assert "No secret before these signs any more." in ended.err
 
 
 def test_a_rotation_whose_answer_is_lost_is_told_as_possible_and_not_repeated(
@@ -95,4 +95,7 @@ def test_a_rotation_whose_answer_is_lost_is_told_as_possible_and_not_repeated(
 def test_a_tenant_that_there_is_not_is_refused(operator: Operator) -> None:
     operator.console.will("webhook.secret", no("not_found", "There is no organization."))
     assert operator.run("webhook", "secret", "nobody").status == 3
+    operator.console.will("webhook.rotate", no("not_found", "There is no organization."))
+    ended = operator.run("webhook", "rotate", "nobody", "--yes")
+    assert (ended.status, ended.err) == (3, "There is no organization.\n")
     assert operator.run("webhook", "secret", "two\nlines").status == 2

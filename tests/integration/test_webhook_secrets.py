@@ -125,7 +125,8 @@ def test_a_second_rotation_within_the_week_is_refused_until_it_is_asked_for(
     assert code == "refused"
     assert f"until {until[:19]}Z" in detail
     assert "cuts them off" in detail
-    assert "--now" in detail
+    assert "say --now" in detail
+    assert "at_once" not in detail
     assert audit(owner)[:-1] == kept  # but for the look
     rotated = operator.ask("webhook.rotate", organization="acme", at_once=True)
     assert (rotated["number"], rotated["previous"]["secret"]) == (3, of(acme, 2))

@@ -33,7 +33,9 @@ IMPATIENCE = (0.2, 2.0, 10.0)
 """Seconds of a call that is answered too late; more where a busy machine was too slow to make it.
 """
 
-REPORT_WIDTH = 160
+WIDE = 10_000
+"""Characters: where there is no terminal nothing is wrapped, for others read it line by line."""
+
 DROP = sql.SQL("DROP DATABASE {} WITH (FORCE)")
 _numbers = count(1)
 
@@ -82,7 +84,7 @@ def as_markdown(ends: Mapping[tuple[str, Injection], End]) -> str:
 
 
 def report(ends: Mapping[tuple[str, Injection], End], console: Console) -> None:
-    """Print the table as a terminal shows it."""
+    """Print the table as a terminal shows it; elsewhere each case on one line."""
     table = Table(*COLUMNS, box=box.SIMPLE_HEAD, show_lines=False)
     for case, end in ends.items():
         table.add_row(*cells_of(case, end), end_section=case[1] is Injection.SUPPRESSED)
@@ -105,11 +107,16 @@ def clone_of_template(server: Postgres) -> Generator[tuple[Database, psycopg.Con
             connection.execute(DROP.format(sql.Identifier(name)))
 
 
+def report_console() -> Console:
+    """Return a console on standard output as it is now."""
+    return Console(width=None if sys.stdout.isatty() else WIDE)
+
+
 def main(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a page shows it.")] = False,
 ) -> None:
     """Inject everything everywhere; exit 1 if something comes to another end than it should."""
-    console = Console(width=None if sys.stdout.isatty() else REPORT_WIDTH)
+    console = report_console()
     with pytest.MonkeyPatch.context() as patch, served() as server:
         set_credentials(patch)
         ends = {

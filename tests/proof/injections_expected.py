@@ -67,7 +67,8 @@ IN_DOUBT = (
     "whether it was accepted, requeue it if a second message does no harm, or discard it."
 )
 STOPPED = (
-    "It was stopped at …, because it must not be sent: the recipient is on the suppression list."
+    "It was stopped at …, because it must not be sent: the recipient is on the suppression list "
+    "since …, because an operator said so (source test)."
 )
 
 UNREPORTED = End(

@@ -4,6 +4,8 @@ import json
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from functions.core.explanation import explain
 from tests.histories import (
     ID,
@@ -17,6 +19,7 @@ from tests.histories import (
     Report,
     Row,
     Story,
+    Suppressed,
     Way,
     after,
 )
@@ -340,7 +343,12 @@ def test_what_was_passed_on_says_so_while_it_waits_and_afterwards() -> None:
 
 
 def test_attempts_say_how_far_their_answers_reach() -> None:
-    call = Call(outcome="blocked", code="SendingPausedException", scope="sender_identity")
+    call = Call(
+        outcome="blocked",
+        code="SendingPausedException",
+        http_status=400,
+        scope="sender_identity",
+    )
     told = explained(Story(notification=Row(status="delivered"), attempts=[call]))
     assert told["attempts"][0]["scope"] == "sender_identity"
     assert (
@@ -352,11 +360,61 @@ def test_attempts_say_how_far_their_answers_reach() -> None:
 def test_what_is_on_hold_names_no_time_of_its_next_try() -> None:
     change = Change(actor="policy", reason="mix_shifted", lease_number=1)
     row = Row(reason="mix_shifted", hold_id=OpenHold().id, available_at=after(1e10))
-    dossier = Dossier(history=Story(notification=row, transitions=[change]), way=Way())
-    told = explain(dossier, now=NOW)
+    story = Story(notification=row, transitions=[change])
+    told = explain(Dossier(history=story, way=Way(country="MV")), now=NOW)
     assert sentences(told)[-1] == (
-        "Messages to its country or its prefix are unlike what its organization usually sends. It "
-        "is on hold until a person has looked at them."
+        "Messages to its country (MV) or its prefix are unlike what its organization usually "
+        "sends. It is on hold until a person has looked at them."
     )
-    assert told["summary"].endswith(": its country or its prefix is on hold.")
+    assert told["summary"].endswith(": its country (MV) or its prefix is on hold.")
     assert told["next"]["action"] == "decide"
+
+
+def test_its_country_is_named_where_it_is_known_and_not_in_what_others_wrote() -> None:
+    change = Change(actor="policy", to_status="suppressed", reason="country_not_allowed")
+    row = Row(status="suppressed", reason="country_not_allowed")
+    report = Report(type="its country")
+    story = Story(notification=row, transitions=[change], receipts=[report])
+    told = explain(Dossier(history=story, way=Way(country="MV")), now=NOW)
+    assert told["summary"].endswith(": its organization may not send SMS to its country (MV).")
+    (policy,) = [one["sentence"] for one in told["timeline"] if one["actor"] == "policy"]
+    assert policy == ("Its organization may not send SMS to its country (MV). It is not sent.")
+    assert 'The provider reported "its country" at' in sentences(told)[-1]
+    assert "(" not in explain(Dossier(history=story), now=NOW)["summary"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (Suppressed(), " since {at}, because a message to it bounced (source ses:event)."),
+        (
+            Suppressed(reason="recipient_choice", source="unsubscribe", category="newsletter"),
+            " for newsletter since {at}, because it unsubscribed (source unsubscribe).",
+        ),
+        (
+            Suppressed(reason="recipient_choice", source="sms:inbound"),
+            " since {at}, because it answered STOP (source sms:inbound).",
+        ),
+        (
+            Suppressed(reason="recipient_choice", source=RECIPIENT),
+            " since {at}, because it opted out (source [recipient]).",
+        ),
+        (
+            Suppressed(reason="of tomorrow", source="api"),
+            " since {at}, because of tomorrow (source api).",
+        ),
+        (None, "."),
+    ],
+)
+def test_what_is_suppressed_says_by_which_fact(fact: Suppressed | None, words: str) -> None:
+    story = Story(notification=Row(status="suppressed", reason="suppressed"))
+    told = explain(Dossier(history=story, way=Way(suppression=fact)), now=NOW)
+    assert told["summary"].endswith(
+        ": the recipient is on the suppression list" + words.format(at="2030-01-01T00:00:02Z")
+    )
+
+
+def test_a_fact_is_told_of_nothing_that_ended_otherwise() -> None:
+    story = Story(notification=Row(status="dead", reason="rejected"))
+    told = explain(Dossier(history=story, way=Way(suppression=Suppressed())), now=NOW)
+    assert "suppression list" not in told["summary"]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from functions.core.forecast import next_of, next_sentence
+from functions.core.forecast import COPIES, next_of, next_sentence
 from functions.core.states import FINAL, Status
+from functions.providers.choice import DECLARATIONS
 from tests.histories import Call, Policy, Row, after, told_of
 
 NOW = after(10)
@@ -107,6 +108,39 @@ def test_doubt_says_what_decides_it_and_when(row: Row, policy: str, then: str) -
     assert sentence(row, channel=Policy(unknown_policy=policy)) == (
         "A report of the provider settles it at once. Without one by 2030-01-01T00:15:00Z, " + then
     )
+
+
+SILENT = "The provider gives no reports, so it cannot be found out whether it was accepted: "
+
+
+@pytest.mark.parametrize(
+    ("row", "policy", "then"),
+    [
+        (
+            uncertain(provider="push"),
+            "retry",
+            "at 2030-01-01T00:15:00Z it is tried again, as its channel's policy is: a copy "
+            "replaces the first by its collapse id, unless its stream turns that off.",
+        ),
+        (uncertain(provider="push", decide_at=NOW), "retry", "now it is tried again, as its"),
+        (
+            uncertain(provider="push"),
+            "hold",
+            "at 2030-01-01T00:15:00Z it is held for a person, as its channel's policy is.",
+        ),
+    ],
+)
+def test_doubt_with_a_provider_that_never_reports_promises_no_report(
+    row: Row, policy: str, then: str
+) -> None:
+    told = sentence(row, channel=Policy(unknown_policy=policy)) or ""
+    assert told.startswith(SILENT + then)
+
+
+def test_what_a_copy_does_is_known_of_every_provider_that_leaves_doubt_to_itself() -> None:
+    assert set(COPIES) == {
+        one.name for one in DECLARATIONS if not one.keyed and not one.receipts and not one.looks_up
+    }
 
 
 def test_doubt_says_when_it_is_looked_at_before_that() -> None:

@@ -220,6 +220,14 @@ def test_what_is_no_event_is_unreadable_and_nothing_worse(body: bytes) -> None:
         parse(body, hash_key=HASH_KEY)
 
 
+@pytest.mark.parametrize("odd", ["A\x00B", "\ud83d", {"\x00": "\udfff"}])
+def test_what_cannot_be_stored_spoils_nothing_where_nobody_looks(odd: Any) -> None:
+    body = json.dumps(failure("InvalidPlatformToken", FailureMessage=odd)).encode()
+    receipt = receipt_of(json.loads(body))
+    assert (receipt.rank, receipt.address_at_fault) == (Rank.HARD_FAILURE, True)
+    assert receipt.raw == body
+
+
 @pytest.mark.parametrize("time", [None, "", "yesterday", "9999-99-99T00:00:00Z"])
 def test_a_time_that_is_none_is_left_out(time: str | None) -> None:
     assert receipt_of(failure("InvalidPlatformToken", Time=time)).occurred_at is None

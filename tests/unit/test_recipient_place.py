@@ -23,6 +23,20 @@ def test_the_origin_of_a_normalised_url_is_scheme_host_and_port(url: str, origin
 
 
 @pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://h.example:443/x", "https://h.example"),
+        ("https://h.example:/x", "https://h.example"),
+        ("https://[2001:db8::443]:443/x", "https://[2001:db8::443]"),
+        ("https://h.example:4430/x", "https://h.example:4430"),
+        ("http://127.0.0.1:443/x", "http://127.0.0.1:443"),
+    ],
+)
+def test_the_port_that_https_has_anyway_makes_no_other_origin(url: str, origin: str) -> None:
+    assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize(
     ("number", "country"),
     [
         ("+12025550143", "US"),

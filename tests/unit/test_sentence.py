@@ -14,7 +14,7 @@ from functions.claim.gate import RETRIES_OFF
 from functions.claim.obstacle import COUNTRY_BLOCKED, ENDPOINT_BUSY
 from functions.core.abuse import Because, Kind
 from functions.core.outcome import OutcomeName, Scope
-from functions.core.sentence import CAUSES, Evidence, cause_of, sentence
+from functions.core.sentence import CAUSES, UNMADE_CAUSES, Evidence, cause_of, sentence
 from functions.core.states import Finding, Reason, Status
 from functions.core.summary import BECAUSE, summary
 from tests.histories import START, Change, after
@@ -41,6 +41,7 @@ WRITTEN: dict[tuple[str, str | None, bool], dict[tuple[str, ...], tuple[str, ...
     ("claim", "endpoint_busy", False): {("leased",): ("pending",)},
     ("claim", "retries_off", False): {("leased",): ("pending",)},
     ("claim", "lease_lost", False): {("leased",): ("pending",)},
+    ("claim", "sms_guard_failed", False): {("leased",): ("pending",)},
     ("policy", "quiet_hours", False): {("leased",): ("pending", "suppressed", "unconfirmed")},
     ("policy", "country_not_allowed", False): {("leased",): ("suppressed", "unconfirmed")},
     ("policy", "mix_shifted", False): {("leased",): ("pending",)},
@@ -153,6 +154,17 @@ def test_every_change_is_told_in_whole_sentences_of_its_own() -> None:
 
 def test_no_cause_is_left_that_nothing_writes() -> None:
     assert {cause_of(change) for change in CHANGES} == set(CAUSES)
+
+
+def test_what_was_not_asked_of_a_provider_has_other_words_for_causes_that_there_are() -> None:
+    assert set(UNMADE_CAUSES) < set(CAUSES)
+
+
+def test_doubt_is_not_promised_evidence_nor_that_nothing_is_sent_again() -> None:
+    change = Change(to_status="uncertain", reason="unknown", attempt_id=OPEN)
+    assert sentence(change, Evidence()).endswith(
+        "it waits for evidence, if any can come, before it may be sent again."
+    )
 
 
 STORE = sorted((ROOT / "functions" / "store").glob("*.py"))

@@ -295,6 +295,28 @@ def test_garbage_is_unreadable_and_nothing_worse(body: bytes) -> None:
         parse(body, hash_key=KEY)
 
 
+@pytest.mark.parametrize("odd", ["A\x00B", "\ud83d", {"\x00": "\udfff"}, float("1e308") * 10])
+def test_what_cannot_be_stored_spoils_nothing_where_nobody_looks(odd: Any) -> None:
+    told = {
+        "carrierName": odd,
+        "messageStatusDescription": odd,
+        "eventTimestamp": 1_767_323_047_123,
+    }
+    body = json.dumps(event("TEXT_INVALID", **told)).replace("Infinity", "1e999").encode()
+    receipt = parsed(body)
+    assert (receipt.rank, receipt.permanent) == (Rank.HARD_FAILURE, True)
+    assert (receipt.address_at_fault, receipt.raw) == (True, body)
+
+
+def test_what_cannot_be_stored_is_in_nothing_that_is_taken_out() -> None:
+    told = event("TEXT_INVALID", eventTimestamp="now\x00\ud83d")
+    receipt = parsed(json.dumps(told).encode())
+    assert receipt.fact is not None
+    taken = json.dumps([receipt.event_key, receipt.fact.evidence])
+    assert "\\u0000" not in taken
+    assert "\\ud83d" not in taken
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),

@@ -129,6 +129,14 @@ def test_the_text_of_a_longer_message_is_not_kept() -> None:
     assert message.keyword == ""
 
 
+@pytest.mark.parametrize("body", ["STOP\x00", "\ud83dSTOP", " stop\x00.\x00"])
+def test_what_cannot_be_stored_keeps_no_keyword_from_being_one(body: str) -> None:
+    message = inbound(body, carrier="\x00")
+    assert message is not None
+    assert opts_out(message)
+    assert message.keyword == "STOP"
+
+
 @pytest.mark.parametrize(
     "changes", [{"originationNumber": None}, {"inboundMessageId": None}, {"originationNumber": ""}]
 )

@@ -4,6 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -359,6 +360,22 @@ def test_a_certificate_that_there_is_not_proves_nothing(sns: FakeSns, status: in
     with pytest.raises(Forged):
         prove(sns, sign(envelope("hello")))
     assert sns.asked == [CERTIFICATE_URL], "nothing is followed"
+
+
+def test_a_certificate_whose_body_was_cut_off_proves_nothing_and_is_not_kept(sns: FakeSns) -> None:
+    complete = [False, True]
+
+    def fetch(url: str, deadline: float) -> Response | Lost:
+        answer = sns.fetch(url, deadline)
+        assert isinstance(answer, Response)
+        return replace(answer, complete=complete.pop(0))  # what there is of it can be read
+
+    verifier = Verifier(fetch)
+    made = read(json.dumps(sign(envelope("hello"))).encode())
+    with pytest.raises(Forged):
+        verifier.prove(made, topics=[TOPIC])
+    verifier.prove(made, topics=[TOPIC])
+    assert complete == []
 
 
 def test_a_certificate_server_that_is_gone_is_no_forgery() -> None:
