@@ -1,6 +1,6 @@
 """One PostgreSQL cluster per test process; each test clones a migrated template database.
 
-Tests run in as many processes as there are cores. Those that share something dear (a local stack, a
+Tests run in three processes: many of them wait. Those that share something dear (a local stack, a
 synthesis) run in one of them, and the stack's begin first: they are the longest way to the end.
 """
 

@@ -8,6 +8,7 @@ import pytest
 from tests.journey.deployment import Service, webhook
 
 PAGE = 100
+IN_FLIGHT = 200
 
 PAUSE = "UPDATE channels SET paused_at = clock_timestamp() WHERE name = %s"
 RESUME = "UPDATE channels SET paused_at = NULL WHERE name = %s"
@@ -34,7 +35,7 @@ def test_one_of_another_organization_leaves_with_the_next_page(service: Service)
     stopped = service.first.call("POST", f"/v1/batches/{many['batch_id']}/cancel")
     assert ended["status"] == "delivered"
     (before,) = service.query(BEFORE, one["id"], many["batch_id"])[0]
-    assert before <= 2 * PAGE
+    assert before <= PAGE + IN_FLIGHT  # what is in flight may be begun in any order
     assert stopped.status == 200, stopped
     assert stopped.json["cancelled"] > 0  # the others were still waiting
     batch = service.first.when_completed(many["batch_id"])

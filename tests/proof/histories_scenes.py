@@ -115,7 +115,7 @@ CHANCES: Mapping[str, int] = {
     "uncertain, its sender late": 7,
     "uncertain, an earlier sender late": 4,
     "uncertain after a restore, called": 4,
-    "submitted, not closed": 7,
+    "submitted, not closed": 10,
     "delivered, not closed": 10,
     "delivered, its sender late": 4,
     "failed, not closed": 10,
