@@ -27,6 +27,7 @@ _numbers = count(1)
 TESTS = Path(__file__).parent
 TOGETHER = frozenset({"journey", "infra"})
 """Folders whose tests share what a fixture of the session makes: a stack, a synthesis."""
+LONGEST = ("journey", "infra", "proof", "")
 
 
 class Scheduling(LoadScopeScheduling):
@@ -36,6 +37,16 @@ class Scheduling(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:  # what xdist has subclasses override
         folder = nodeid.removeprefix("tests/").partition("/")[0]
         return folder if folder in TOGETHER else nodeid
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest: what is left to the end should be over soon."""
+    items.sort(key=lambda item: LONGEST.index(_folder_of(item)))
+
+
+def _folder_of(item: pytest.Item) -> str:
+    folder = item.path.relative_to(TESTS).parts[0]
+    return folder if folder in LONGEST else ""
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
