@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from infra.local.deploy import start_loops
 from tests.journey.deployment import Service
 
@@ -36,6 +38,7 @@ def end_of(process: subprocess.Popen[str], service: Service) -> str:
         start_loops(service.aws)
 
 
+@pytest.mark.soak
 def test_a_demo_whose_senders_are_killed_ends_complete_and_says_so(service: Service) -> None:
     with (
         begin(
