@@ -77,7 +77,8 @@ def _may_be_deep(body: bytes) -> bool:
 
 
 _ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""What no text of PostgreSQL can hold: NUL, and half of a surrogate pair."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def unencodable(value: Any) -> list[Fault]:
     while waiting and len(faults) < MAX_FAULTS:
         pointer, item = waiting.pop()
         if isinstance(item, str):
-            if _UNSTORABLE.search(item):
+            if UNSTORABLE.search(item):
                 faults.append(Fault(pointer, "not_encodable", _TEXT))
         elif isinstance(item, float):
             if math.isinf(item):
@@ -109,7 +110,7 @@ def unencodable(value: Any) -> list[Fault]:
             faults += [
                 Fault(child, "not_encodable", _NAME)
                 for child, name, _ in children
-                if _UNSTORABLE.search(name)
+                if UNSTORABLE.search(name)
             ]
             waiting += [(child, inner) for child, _, inner in reversed(children)]
         elif isinstance(item, list):
@@ -125,4 +126,4 @@ _NUMBER = "The number is too large."
 
 def token(name: str) -> str:
     """Return ``name`` for a pointer that can itself be sent as JSON in UTF-8."""
-    return pointer_token(_UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", name))
+    return pointer_token(UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", name))

@@ -10,7 +10,6 @@ about an endpoint, for everybody who sends to it: ``dead_token_of``.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from typing import Any, cast
 from functions.core.errors import Unreadable
 from functions.core.evidence import Rank, Receipt, StoredReceipt
 from functions.core.states import Channel
-from functions.core.strict_json import MalformedJson
+from functions.core.strict_json import UNSTORABLE, MalformedJson
 from functions.core.strict_json import parse as parse_json
 from functions.core.suppression import Fact, SuppressionReason
 from functions.providers.http_report import hash_of
@@ -28,7 +27,6 @@ from functions.providers.push_declaration import DECLARATION
 EVENT = "sns:event"
 MAX_TEXT_CHARACTERS = 2048
 MAX_REASON_CHARACTERS = 64
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 _DELIVERY_FAILURE = "DeliveryFailure"
 _ENDPOINT_UPDATED = "EndpointUpdated"
@@ -212,7 +210,7 @@ def _text(members: Mapping[str, Any], name: str) -> str | None:
     value = members.get(name)
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARACTERS or _UNSTORABLE.search(value):
+    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARACTERS or UNSTORABLE.search(value):
         raise Unreadable(f"The member {name} is not a text of at most {MAX_TEXT_CHARACTERS}.")
     return value
 

@@ -18,7 +18,7 @@ from functions.core.declaration import Declaration
 from functions.core.errors import Unreadable
 from functions.core.evidence import Rank, Receipt, StoredReceipt
 from functions.core.states import Channel
-from functions.core.strict_json import MalformedJson
+from functions.core.strict_json import UNSTORABLE, MalformedJson
 from functions.core.strict_json import parse as parse_json
 from functions.core.suppression import Fact
 from functions.providers.http_report import hash_of
@@ -241,10 +241,7 @@ def _text(value: Any) -> str | None:
     """Return a text, without what PostgreSQL cannot store; None for what is none, or empty."""
     if not isinstance(value, str):
         return None
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)[:MAX_TEXT_CHARACTERS] or None
-
-
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)[:MAX_TEXT_CHARACTERS] or None
 
 
 def _time(value: Any) -> datetime | None:

@@ -19,7 +19,7 @@ from functions.core.declaration import Declaration
 from functions.core.errors import Unreadable
 from functions.core.evidence import Rank, Receipt, StoredReceipt
 from functions.core.states import Channel
-from functions.core.strict_json import MalformedJson
+from functions.core.strict_json import UNSTORABLE, MalformedJson
 from functions.core.strict_json import parse as parse_json
 from functions.core.suppression import Fact, SuppressionReason
 from functions.providers.http_report import hash_of
@@ -202,7 +202,6 @@ OPT_OUT_KEYWORDS = frozenset(
 )
 OPT_IN_KEYWORDS = frozenset({"START", "UNSTOP"})
 _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def parse_inbound(body: bytes | Mapping[str, Any], *, at: datetime | None = None) -> Inbound | None:
@@ -244,7 +243,7 @@ def _keyword(text: Any) -> str:
         for letter in unicodedata.normalize("NFKD", text)
         if not unicodedata.combining(letter) and unicodedata.category(letter) != "Cf"
     )
-    word = _AROUND.sub("", _UNSTORABLE.sub("", letters)).upper()
+    word = _AROUND.sub("", UNSTORABLE.sub("", letters)).upper()
     return word if len(word) <= MAX_KEYWORD_CHARACTERS else ""
 
 
@@ -272,7 +271,7 @@ def _text(members: Mapping[str, Any], name: str) -> str | None:
     value = members.get(name)
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARACTERS or _UNSTORABLE.search(value):
+    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARACTERS or UNSTORABLE.search(value):
         raise Unreadable(f"The member {name} is not a text of at most {MAX_TEXT_CHARACTERS}.")
     return value
 
@@ -280,7 +279,7 @@ def _text(members: Mapping[str, Any], name: str) -> str | None:
 def _short(value: Any) -> str:
     """Return a member for what it is only shown or compared in."""
     text = "" if value is None else str(value)[:MAX_TEXT_CHARACTERS]
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _time(milliseconds: Any) -> datetime | None:

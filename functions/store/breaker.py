@@ -200,9 +200,8 @@ def record_answers(
     calls: int,
     failures: int,
     now: datetime | None = None,
-) -> list[tuple[str, str]]:
-    """Open and close breakers by what ``answers`` say; return (scope, key) of those it opened or
-    found open.
+) -> None:
+    """Open and close breakers by what ``answers`` say.
 
     All ``answers`` are of one provider; ``calls`` and ``failures`` are of first attempts at it
     since this was last told of some.
@@ -220,7 +219,7 @@ def record_answers(
         "now": now,
     }
 
-    def work(connection: psycopg.Connection) -> list[tuple[str, str]]:
+    def work(connection: psycopg.Connection) -> None:
         opened = dict(tripped)
         connection.execute(LOCK_BREAKERS, shared)
         if through:
@@ -233,9 +232,8 @@ def record_answers(
             opened.setdefault((Scope.PROVIDER, provider), (FAILURE_CODE, 0.0))
         if opened:
             connection.execute(TRIP, {**shared, **_columns_of(opened)})
-        return [(str(scope), key) for scope, key in opened]
 
-    return database.run(work)
+    database.run(work)
 
 
 Tripped = dict[tuple[Scope, str], tuple[str | None, float]]
