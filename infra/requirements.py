@@ -26,6 +26,8 @@ SHIPPED = (
     "phonenumberslite",
     "psycopg",
     "pydantic",
+    "python-liquid",
+    "tzdata",
     "urllib3",
 )
 """What the functions import; the rest of pyproject.toml serves the command line and the deploy."""

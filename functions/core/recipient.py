@@ -69,6 +69,12 @@ def recipient_hash(hash_key: bytes, channel: str, recipient: str) -> bytes:
     return hmac.digest(hash_key, content, hashlib.sha256)
 
 
+def reference_hash(hash_key: bytes, recipient_id: str) -> bytes:
+    """Return the keyed hash (32 bytes) of a recipient given by reference: what an event is a repeat
+    by, until and after an address is chosen behind it. No channel is called ``id``."""
+    return hmac.digest(hash_key, f"id:{recipient_id}".encode(), hashlib.sha256)
+
+
 def origin_of(url: str) -> str:
     """Return the origin of a URL: scheme, host, and the port unless it is that of https anyway."""
     parts = urlsplit(url)

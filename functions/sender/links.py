@@ -19,7 +19,7 @@ def unsubscribe_links(
             unsubscribe_key(hash_key()),
             organization_id=delivery.organization_id,
             channel=delivery.channel,
-            recipient_hash=delivery.recipient_hash,
+            recipient_hash=delivery.address_hash,
             category=delivery.category,
         )
         return link_of(public_url, token)

@@ -79,7 +79,7 @@ BEGIN = """
                          SELECT DISTINCT ON (s.category) s.kind
                            FROM suppressions s
                           WHERE s.organization_id = n.organization_id AND s.channel = n.channel
-                            AND s.recipient_hash = n.recipient_hash
+                            AND s.recipient_hash = n.address_hash
                             AND (s.category IS NULL OR s.category = n.category)
                             -- a link never stops what has become transactional since
                             AND NOT (s.source = 'unsubscribe' AND n.stream = 'transactional')

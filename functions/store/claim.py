@@ -32,7 +32,7 @@ class Leased:
     category: str
     country: str | None
     origin: str | None
-    recipient_hash: bytes
+    address_hash: bytes
     attempts_spent: int
     in_doubt: int
     now: datetime
@@ -134,7 +134,7 @@ LEASE_PAGE = """
           FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
          WHERE n.id = ANY(ARRAY(SELECT id FROM due))
         RETURNING n.id, n.organization_id, n.lease_number, n.channel, n.stream, n.priority,
-                  n.category, n.country, n.origin, n.recipient_hash, n.attempts_spent, n.in_doubt,
+                  n.category, n.country, n.origin, n.address_hash, n.attempts_spent, n.in_doubt,
                   t.at AS now
     ),
     summary AS (

@@ -225,7 +225,7 @@ CLOSE = """
     refused AS (
         INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind,
                                   reason, source, source_at, evidence)
-        SELECT n.organization_id, n.channel, n.recipient_hash, n.recipient, 'suppress',
+        SELECT n.organization_id, n.channel, n.address_hash, n.recipient, 'suppress',
                v.suppress_reason, v.suppress_source, v.at,
                jsonb_build_object('notification_id', n.id, 'attempt_id', v.token, 'code', v.code)
           FROM verdict v

@@ -31,7 +31,7 @@ class Delivery:
     stream: str
     country: str | None
     origin: str | None
-    recipient_hash: bytes
+    address_hash: bytes
     created_at: datetime
     expires_at: datetime | None
     remaining_seconds: float | None
@@ -65,7 +65,7 @@ class Delivery:
 LOAD = """
     SELECT n.id, n.organization_id, n.lease_number, n.status, n.channel, n.recipient,
            n.content::text AS content, n.priority, n.category, n.stream, n.country, n.origin,
-           n.recipient_hash, n.created_at, n.expires_at,
+           n.address_hash, n.created_at, n.expires_at,
            extract(epoch FROM n.expires_at - t.at)::float8 AS remaining_seconds,
            n.key_epoch, uuidv7() AS token, chosen.provider,
            CASE chosen.provider WHEN c.provider THEN c.provider_url

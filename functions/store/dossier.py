@@ -222,7 +222,7 @@ READ_SUPPRESSION = """
               FROM notifications n
               JOIN suppressions s
                 ON s.organization_id = n.organization_id AND s.channel = n.channel
-               AND s.recipient_hash = n.recipient_hash
+               AND s.recipient_hash = n.address_hash
                AND (s.category IS NULL OR s.category = n.category)
                AND NOT (s.source = 'unsubscribe' AND n.stream = 'transactional')
              WHERE n.id = %(notification_id)s

@@ -42,7 +42,7 @@ APPLY = """
           FROM receipts r
           JOIN notifications n ON n.id = r.notification_id
          WHERE r.id = ANY(%(ids)b::uuid[]) AND NOT r.applied
-           AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
+           AND (r.recipient_hash IS NULL OR r.recipient_hash = n.address_hash)
     ),
     best AS MATERIALIZED (
         SELECT DISTINCT ON (notification_id)
@@ -129,7 +129,7 @@ APPLY = """
     suppressed AS (
         INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind,
                                   reason, source, source_at, evidence)
-        SELECT n.organization_id, n.channel, n.recipient_hash, n.recipient, 'suppress',
+        SELECT n.organization_id, n.channel, n.address_hash, n.recipient, 'suppress',
                coalesce(f.fact ->> 'reason',
                         CASE WHEN f.complaint THEN 'complaint' ELSE 'hard_bounce' END),
                coalesce(f.fact ->> 'source', f.provider || ':event'), f.occurred_at,

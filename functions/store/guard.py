@@ -65,7 +65,7 @@ class _Row:
     hold_id: UUID | None
     country: str
     recipient: str | None
-    recipient_hash: bytes
+    address_hash: bytes
     content: Any
     is_reserved: bool
 
@@ -78,7 +78,7 @@ class _Row:
         return Message(
             country=self.country,
             prefix=self.prefix,
-            recipient_hash=self.recipient_hash,
+            recipient_hash=self.address_hash,
             segments=segments_of(self.content),
             is_reserved=self.is_reserved,
         )
@@ -102,7 +102,7 @@ def guard(
             connection,
             guards,
             prefixes={(row.organization_id, row.prefix) for row in leased},
-            numbers={(row.organization_id, row.recipient_hash) for row in leased},
+            numbers={(row.organization_id, row.address_hash) for row in leased},
             now=at,
         )
         verdicts = _decide(connection, books, leased)
@@ -115,7 +115,7 @@ def guard(
 #              and no attempt since then may have been accepted: nothing was paid for it yet.
 READ_CANDIDATES = """
     SELECT n.id, n.organization_id, n.lease_number, n.status, n.reason, n.hold_id,
-           coalesce(n.country, '') AS country, n.recipient, n.recipient_hash, n.content,
+           coalesce(n.country, '') AS country, n.recipient, n.address_hash, n.content,
            coalesce(r.day = %(day)s, false)
            AND NOT EXISTS (SELECT FROM attempts a
                             WHERE a.notification_id = n.id AND a.lease_number >= r.lease_number

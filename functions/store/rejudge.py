@@ -27,7 +27,7 @@ REJUDGE = """
           FROM receipts r
           JOIN notifications n ON n.id = r.notification_id
          WHERE r.notification_id = ANY(%(ids)b::uuid[])
-           AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
+           AND (r.recipient_hash IS NULL OR r.recipient_hash = n.address_hash)
         UNION ALL
         SELECT a.notification_id, greatest(a.evidence_rank, n.evidence_rank * k.is_own),
                a.finished_at, a.id::text, NULL, NULL, false, false
@@ -50,7 +50,7 @@ REJUDGE = """
           FROM receipts r
           JOIN notifications n ON n.id = r.notification_id
          WHERE r.id = ANY(%(changed)b::uuid[]) AND r.evidence_rank > 0
-           AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
+           AND (r.recipient_hash IS NULL OR r.recipient_hash = n.address_hash)
            AND a.notification_id = ANY(%(ids)b::uuid[])
            AND a.notification_id = r.notification_id AND a.id = r.attempt_id
            AND (a.outcome = 'unknown' OR a.settled IS NOT NULL)
@@ -127,7 +127,7 @@ REJUDGE = """
     blamed AS (
         INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind,
                                   reason, source, source_at, evidence)
-        SELECT n.organization_id, n.channel, n.recipient_hash, n.recipient, 'suppress',
+        SELECT n.organization_id, n.channel, n.address_hash, n.recipient, 'suppress',
                coalesce(r.fact ->> 'reason',
                         CASE WHEN r.complaint THEN 'complaint' ELSE 'hard_bounce' END),
                coalesce(r.fact ->> 'source', r.provider || ':event'), r.occurred_at,
@@ -136,14 +136,14 @@ REJUDGE = """
           FROM receipts r
           JOIN notifications n ON n.id = r.notification_id
          WHERE r.id = ANY(%(blaming)b::uuid[])
-           AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
+           AND (r.recipient_hash IS NULL OR r.recipient_hash = n.address_hash)
     ),
     weighed AS (
         UPDATE receipts r
-           SET applied = (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
+           SET applied = (r.recipient_hash IS NULL OR r.recipient_hash = n.address_hash)
           FROM notifications n
          WHERE r.id = ANY(%(changed)b::uuid[]) AND n.id = r.notification_id
-           AND r.applied <> (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)
+           AND r.applied <> (r.recipient_hash IS NULL OR r.recipient_hash = n.address_hash)
     )
     SELECT count(*)::int FROM moved
 """

@@ -55,7 +55,7 @@ def test_what_does_not_pass_costs_no_token_of_either_bucket(
     stopped = row_of(owner, add_notifications(owner, recipient="blocked@example.com")[0])
 
     def verdict_of(row: Leased) -> Verdict:
-        return blocked(row) if row.recipient_hash == stopped.recipient_hash else Allow()
+        return blocked(row) if row.address_hash == stopped.address_hash else Allow()
 
     sqs = FakeSqs()
     claimer = Claimer(

@@ -116,7 +116,7 @@ def test_a_lease_tells_what_is_decided_by(owner: psycopg.Connection, database: D
     (row,) = told
     names = (
         "id", "organization_id", "stream", "priority", "category", "country", "origin",
-        "attempts_spent", "in_doubt", "recipient_hash", "is_first",
+        "attempts_spent", "in_doubt", "address_hash", "is_first",
     )  # fmt: skip
     assert [getattr(row, name) for name in names] == [
         id, FIRST_ORGANIZATION, BULK, "high", "news", "DE", "https://a.example",

@@ -29,7 +29,7 @@ DEPLOYABLE = {
     "migrate",
     "console",
 }
-SHARED = {"core", "store", "providers", "runtime", "cli"}
+SHARED = {"core", "store", "providers", "templates", "runtime", "cli"}
 MAX_LINES = 330
 
 

@@ -1,0 +1,1 @@
+"""Words: versions of templates, checked when they are made and rendered within limits."""
