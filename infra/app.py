@@ -2,8 +2,9 @@
 alone, for the emulator.
 
 Context: ``target`` (aws or local), ``prefix`` (names everything), ``gateway_url`` (default of the
-parameter GatewayUrl), ``on_call_email`` (subscribed to the alarms). Synthesis asks for no account
-and no Docker.
+parameter GatewayUrl), ``event_sources`` and ``event_detail_types`` (likewise of EventSources and
+EventDetailTypes: which events of the default bus ask for notifications, separated by commas),
+``on_call_email`` (subscribed to the alarms). Synthesis asks for no account and no Docker.
 """
 
 from collections.abc import Callable

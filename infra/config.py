@@ -18,6 +18,9 @@ DEFAULT_PREFIX = "sendoff"
 VISIBILITY_FACTOR = 6
 """Visibility per sender timeout: what AWS asks for, as the clock starts before the batch does."""
 
+RECOGNISED_SECONDS = DAY_SECONDS
+"""For so long a batch is recognised when it comes again (idempotency keys)."""
+
 DEPLOY_OVERLAP = 2
 """A deploy replaces every environment while the old, frozen ones still hold their connection."""
 
@@ -50,7 +53,7 @@ def metric_namespace(prefix: str) -> str:
 
 
 class Target(StrEnum):
-    """Where the stacks are deployed: the same definition, but for ``LOCAL_DIFFERENCES``."""
+    """Where the stacks are deployed: the same definition, but for differences.py."""
 
     AWS = "aws"
     LOCAL = "local"
@@ -107,6 +110,16 @@ class EventNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DoorNumbers:
+    """What comes to ingest asynchronously: from its being due until it is kept as a dead letter."""
+
+    delivery_age_seconds: int = 6 * 3600
+    delivery_retries: int = 185
+    event_age_seconds: int = 6 * 3600
+    retries: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopNumbers:
     """The claim loop: it outlives its schedule, so that no minute has a hole."""
 
@@ -152,6 +165,8 @@ class AlarmNumbers:
         default_factory=lambda: {Priority.HIGH: 60, Priority.NORMAL: 900, Priority.LOW: 7200}
     )
     oldest_eligible_age_minutes: int = 5
+    oldest_request_age_seconds: int = 60
+    oldest_request_minutes: int = 3
     breaker_minutes: int = 5
 
 
@@ -164,6 +179,7 @@ class Numbers:
     channel: Mapping[str, float] = field(default_factory=dict[str, float])
     queue: QueueNumbers = QueueNumbers()
     events: EventNumbers = EventNumbers()
+    doors: DoorNumbers = DoorNumbers()
     loop: LoopNumbers = LoopNumbers()
     database: DatabaseNumbers = DatabaseNumbers()
     network: NetworkNumbers = NetworkNumbers()
@@ -204,52 +220,6 @@ LOCAL = Numbers(
     channel={"backoff_base_seconds": 1, "backoff_cap_seconds": 8, "cutoff_seconds": 30},
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """Where the local template may differ: ``<type>/<logical id>/<path>``, with wildcards."""
-
-    where: str
-    why: str
-
-
-_FUNCTION = "AWS::Lambda::Function/*/Properties"
-_POLICY = "AWS::IAM::Role/*/Properties/Policies"
-
-LOCAL_DIFFERENCES = (
-    Difference(
-        where=f"{_FUNCTION}/Code/*",
-        why="The emulator runs the host's Python and packages, so its bundle carries neither.",
-    ),
-    Difference(
-        where="AWS::Lambda::Function/*sender*/Properties/Timeout",
-        why="A sender that hangs is to be seen within seconds.",
-    ),
-    Difference(
-        where="AWS::SQS::Queue/*/Properties/VisibilityTimeout",
-        why="Follows from the sender timeout.",
-    ),
-    Difference(
-        where="Custom::Migration/*/Properties/Channels*",
-        why="Lease and deadline follow from the timeout; backoff and cutoff are to be watched.",
-    ),
-    Difference(where=f"{_FUNCTION}/VpcConfig/*", why="The emulator has no network to attach to."),
-    Difference(where=f"{_POLICY}/network/*", why="The right that belongs to the network."),
-    Difference(where=f"{_POLICY}/key/*", why="Local secrets are encrypted by no key of ours."),
-    Difference(
-        where=f"{_FUNCTION}/Environment/Variables/DATABASE_*",
-        why="The local database is a parameter, and trusts whoever reaches it.",
-    ),
-    Difference(where=f"{_POLICY}/database/*", why="No token is needed to log in locally."),
-    Difference(where="Parameters/*Database*", why="The local database is a parameter."),
-    Difference(where="Parameters/*SecretArn/*", why="Local secrets are made before the stack."),
-    Difference(
-        where=f"{_FUNCTION}/Environment/Variables/*_SECRET_ARN*",
-        why="A parameter here, an export of DataStack there.",
-    ),
-    Difference(where=f"{_POLICY}/secrets/*", why="Names the same secrets, by parameter."),
-)
-"""Everything else is the same on both targets, or a test fails."""
 
 NUMBERS: Mapping[Target, Numbers] = {Target.AWS: AWS, Target.LOCAL: LOCAL}
 
@@ -292,6 +262,10 @@ def faults(numbers: Numbers) -> list[str]:
         ),
         "The events leave a part of callbacks to what comes over HTTP.": (
             1 < numbers.events.maximum_concurrency < functions["callbacks"].reserved_concurrency
+        ),
+        "An event comes again for less long than it is recognised.": (
+            numbers.doors.delivery_age_seconds + numbers.doors.event_age_seconds
+            < RECOGNISED_SECONDS
         ),
         "A run of the claim loop outlives its schedule and ends before its timeout.": (
             60 * loop.schedule_minutes

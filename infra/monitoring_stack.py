@@ -55,6 +55,8 @@ class MonitoringStack(Stack):
             *(self._dead_letters(channel) for channel in Channel),
             self._lost_events(),
             self._unforeseen_events(),
+            self._lost_batches(),
+            self._waiting_requests(),
             *(self._stalled(channel, priority) for channel in Channel for priority in Priority),
             *(self._silent(loop) for loop in HEARTBEATS),
             *(self._blocked(channel) for channel in Channel),
@@ -125,6 +127,31 @@ class MonitoringStack(Stack):
             "What a service of AWS told went through all its receives and was not kept: for hours "
             "the database could not take it, or callbacks failed. Once it can, have SQS move the "
             "messages back to the queue; what is known already counts once.",
+        )
+
+    def _lost_batches(self) -> cloudwatch.Alarm:
+        return self._not_empty(
+            "ingest",
+            "An event or a schedule asked for notifications that were not taken in, after all its "
+            "retries: the log of ingest says why, by pointers. Put right what was wrong, and have "
+            "ingest invoked with the message again: what was taken in meanwhile counts once.",
+        )
+
+    def _waiting_requests(self) -> cloudwatch.Alarm:
+        numbers = self._numbers.alarm
+        seconds = numbers.oldest_request_age_seconds
+        return self._alarm(
+            "oldest-request-age",
+            metric=self._metric(ServiceMetric.OLDEST_REQUEST_AGE_SECONDS, statistic="Maximum"),
+            threshold=seconds,
+            comparison=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            minutes=numbers.oldest_request_minutes,
+            missing=cloudwatch.TreatMissingData.NOT_BREACHING,
+            description=(
+                f"The oldest request made by SQL has been waiting for more than {seconds} s, and "
+                "goes on waiting: look at the log of ingest, which drains them, and of the claim, "
+                "which has it do so. A transaction that was open for long makes a request old."
+            ),
         )
 
     def _not_empty(self, name: str, description: str) -> cloudwatch.Alarm:

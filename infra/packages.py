@@ -112,18 +112,21 @@ def _candidates(version: str) -> list[Path]:
 def files_of(packages: Path, names: Iterable[str], *, services: Collection[str]) -> list[Path]:
     """Return the files of the distributions ``names``, relative to the folder ``packages``.
 
-    Of the descriptions of all AWS services, the greater part of boto3, only those of ``services``.
+    Of the descriptions of all AWS services, the greater part of boto3, only those of ``services``;
+    of Babel, which liquid imports, no locales: no filter of our templates formats by them.
     """
     known = catalogue(packages)
     files = (file for name in names for file in known.get(name, ()))
-    return sorted(file for file in files if not _describes_another(file, services))
+    return sorted(file for file in files if not _is_left_out(file, services))
 
 
-def _describes_another(file: Path, services: Collection[str]) -> bool:
+def _is_left_out(file: Path, services: Collection[str]) -> bool:
     match file.parts:
         case ("botocore", "data", service, _, *_):
             return service not in services
         case ("boto3", "data" | "examples", *_):  # of the resource interface, which nobody uses
+            return True
+        case ("babel", "locale-data", *_):
             return True
         case _:
             return False

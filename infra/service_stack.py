@@ -14,6 +14,7 @@ from infra.api import NotificationApi
 from infra.channel import Addresses, ChannelQueue, ChannelSender
 from infra.config import Numbers
 from infra.console import OperatorConsole
+from infra.doors import Doors, listened_to
 from infra.events import EventQueue
 from infra.function import Blueprint, Definition, Rights, ServiceFunction
 from infra.migration import Migration
@@ -96,8 +97,9 @@ class ServiceStack(Stack):
         queues = {
             channel: ChannelQueue(self, channel, blueprint=self._blueprint) for channel in Channel
         }
-        loops = self._loops(queues)
-        self._senders(queues, api_url=self._api())
+        ingest = self._ingest()
+        loops = self._loops(queues, ingest=ingest)
+        self._senders(queues, api_url=self._api(ingest))
         self._console(queues)
         Start(self, migration=self._migration, loops=loops)
 
@@ -159,7 +161,34 @@ class ServiceStack(Stack):
         )
         return Fn.condition_if(has_one.logical_id, given, api_endpoint).to_string()
 
-    def _loops(self, queues: dict[Channel, ChannelQueue]) -> dict[str, ServiceFunction]:
+    def _ingest(self) -> ServiceFunction:
+        """Return the function behind the API and the other doors, which it opens."""
+        secrets = self._blueprint.surroundings.secrets
+        doors = Doors(self, "Doors", blueprint=self._blueprint)
+        ingest = self._function(
+            "ingest",
+            "Accepts notifications in one transaction and answers what became of them.",
+            environment={
+                "HASH_SECRET_ARN": secrets.hash,
+                "LOCAL_WEBHOOK_ORIGIN": self._local_webhook_origin,
+            },
+            secret_arns=(secrets.hash,),
+            rights={"failures": doors.keep_failures},
+        )
+        sources, detail_types = listened_to(self)
+        doors.open(ingest.function, sources=sources, detail_types=detail_types)
+        doors.node.add_dependency(self._migration.done)
+        for name, value, description in (
+            ("IngestArn", ingest.function.function_arn, "Target of schedules"),
+            ("IngestDeadLettersArn", doors.dead_letters.queue_arn, "Where their failures go"),
+            ("SchedulerRoleArn", doors.scheduler.role_arn, "Role of schedules"),
+        ):
+            CfnOutput(self, name, value=value, description=description)
+        return ingest
+
+    def _loops(
+        self, queues: dict[Channel, ChannelQueue], *, ingest: ServiceFunction
+    ) -> dict[str, ServiceFunction]:
         """Return the functions that run every minute, scheduled."""
         loop = self._blueprint.numbers.loop
         claim = self._function(
@@ -167,6 +196,7 @@ class ServiceStack(Stack):
             "Leases what is due, a fair page at a time, and puts it on the queues.",
             environment={
                 **{f"{name}_QUEUE_URL".upper(): q.queue.queue_url for name, q in queues.items()},
+                "INGEST_FUNCTION": ingest.function.function_name,
                 "RUN_SECONDS": str(loop.run_seconds),
                 "IDLE_SECONDS": str(loop.idle_seconds),
             },
@@ -174,7 +204,10 @@ class ServiceStack(Stack):
                 "queues": iam.PolicyStatement(
                     actions=["sqs:SendMessage"],
                     resources=[queue.queue.queue_arn for queue in queues.values()],
-                )
+                ),
+                "drain": iam.PolicyStatement(
+                    actions=["lambda:InvokeFunction"], resources=[ingest.function.function_arn]
+                ),
             },
         )
         sweeper = self._function("sweeper", "Takes back lapsed leases and publishes the gauges.")
@@ -193,18 +226,9 @@ class ServiceStack(Stack):
             schedule.node.add_dependency(self._migration.done)
         return loops
 
-    def _api(self) -> str:
+    def _api(self, ingest: ServiceFunction) -> str:
         """Add the API; return where recipients reach it."""
         secrets = self._blueprint.surroundings.secrets
-        ingest = self._function(
-            "ingest",
-            "Accepts notifications in one transaction and answers what became of them.",
-            environment={
-                "HASH_SECRET_ARN": secrets.hash,
-                "LOCAL_WEBHOOK_ORIGIN": self._local_webhook_origin,
-            },
-            secret_arns=(secrets.hash,),
-        )
         authorizer = self._function("authorizer", "Reads the API key; never denies.")
         events = EventQueue(self, "Events", blueprint=self._blueprint)
         callbacks = self._function(

@@ -17,6 +17,7 @@ CREATE TABLE recipients (
     CONSTRAINT recipients_pkey PRIMARY KEY (organization_id, recipient_id),
     CONSTRAINT recipients_quiet_hours_are_a_window CHECK (
         (quiet_start IS NULL) = (quiet_end IS NULL) AND quiet_start <> quiet_end
+        AND quiet_start < '24:00' AND quiet_end < '24:00'
     ),
     CONSTRAINT recipients_quiet_hours_have_a_zone CHECK (quiet_start IS NULL OR time_zone IS NOT NULL)
 );
@@ -78,6 +79,7 @@ CREATE TABLE category_rules (
     CONSTRAINT category_rules_of_organization FOREIGN KEY (organization_id) REFERENCES organizations (id),
     CONSTRAINT category_rules_have_a_window CHECK (
         (window_start IS NULL) = (window_end IS NULL) AND window_start <> window_end
+        AND window_start < '24:00' AND window_end < '24:00'
     )
 );
 

@@ -17,6 +17,7 @@ def after(seconds: float) -> datetime:
 
 
 ATTEMPT, REPORT, COMMAND, HOLD = UUID(int=1), UUID(int=21), UUID(int=31), UUID(int=41)
+CANDIDATE = UUID(int=51)
 OPENED_AT, CLOSED_AT, REPORTED_AT, COMMANDED_AT = map(after, (2, 4, 10, 100))
 
 
@@ -193,6 +194,46 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A candidate by push that waits, unless told otherwise."""
+
+    id: UUID = CANDIDATE
+    place: int | None = 0
+    channel: str = "push"
+    status: str = "pending"
+    reason: str | None = None
+    created_at: datetime = START
+    available_at: datetime = START
+    expires_at: datetime | None = None
+    lease_until: datetime | None = None
+    next_check_at: datetime | None = None
+    discarded_at: datetime | None = None
+    hold_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """Of one address and one text, and not decided yet, unless told otherwise."""
+
+    recipient_id: str | None = None
+    template_name: str | None = None
+    template_version: int | None = None
+    erased_at: datetime | None = None
+    verdict: str | None = None
+    policy_version: int | None = None
+    decision: Mapping[str, Any] | None = None
+    locale: str | None = None
+    has_contact_point: bool = False
+    addresses: list[str] = field(default_factory=list[str])
+    place: int | None = None
+    channels: list[str] | None = None
+    next_step_at: datetime | None = None
+    parent: Candidate | None = None
+    children: list[Candidate] = field(default_factory=list[Candidate])
+    faults: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """A notification with its attempts, reports and changes."""
 
@@ -208,6 +249,7 @@ class Dossier:
     operator_actions: list[Command] = field(default_factory=list[Command])
     channel: Policy = field(default_factory=Policy)
     way: Way = field(default_factory=Way)
+    decided: Decided = field(default_factory=Decided)
 
 
 def told_of(
@@ -216,10 +258,12 @@ def told_of(
     channel: Policy | None = None,
     attempts: list[Call] | None = None,
     way: Way | None = None,
+    decided: Decided | None = None,
 ) -> Dossier:
     """Return the dossier of ``row``, of which nothing else is known."""
     return Dossier(
         history=Story(notification=row, attempts=attempts or []),
         channel=channel or Policy(),
         way=way or Way(),
+        decided=decided or Decided(),
     )

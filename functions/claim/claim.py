@@ -1,4 +1,5 @@
-"""One round of the claim: for each channel reserve, lease fair pages, decide, dispatch."""
+"""One round of the claim: for each channel reserve, lease fair pages, decide, dispatch; and let
+chains of fallback candidates go on."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from functions.core.policy import Allow
 from functions.core.share import WEIGHTS
 from functions.core.states import Channel
 from functions.runtime.queue import Queues
+from functions.store.chain import Advanced, advance
 from functions.store.claim import Leased, record_verdicts, release
 from functions.store.connection import Database
 from functions.store.survey import (
@@ -26,6 +28,9 @@ from functions.store.survey import (
 )
 
 RUN = "claim"
+
+CHAINS = "chains"
+"""What trouble is told of that concerns no single channel."""
 
 _RANK = {priority: place for place, priority in enumerate(WEIGHTS)}
 
@@ -42,11 +47,18 @@ class Round:
     put_off: Mapping[str, int]
     """Leased as well, and not let through to the queue."""
     undispatched: int
+    advanced: Advanced
 
     @property
     def was_idle(self) -> bool:
         """Nothing was claimed, and nothing waits for the next round."""
-        return not (self.more_is_due or any(self.claimed.values()) or any(self.put_off.values()))
+        return not (
+            self.more_is_due
+            or self.advanced.started
+            or self.advanced.is_full
+            or any(self.claimed.values())
+            or any(self.put_off.values())
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +87,8 @@ class Claimer:
     """Tells once a round which streams are closed, or open to one row."""
     gates: Gates = open_to_all
     trouble: Callable[[str, Exception], None] = _raise
-    """Is told, once a run, of a channel that could not be claimed from; the others go on."""
+    """Is told, once a run, of a channel that could not be claimed from, or of chains that do not go
+    on; the others do."""
     _leasing: Leasing = field(init=False)
     _troubled: set[str] = field(default_factory=set[str])
     _retries_off: frozenset[str] = frozenset()
@@ -85,7 +98,8 @@ class Claimer:
         self._leasing = Leasing(database=self.database, leased_by=self.leased_by)
 
     def round(self) -> Round:
-        """Promote what became due, then claim what each channel's budget allows."""
+        """Promote what became due, claim what each channel's budget allows, and let chains go on:
+        what they start is claimed by the next round, at once."""
         promoted, more_is_due = self._promote()
         channels = survey(self.database, run=RUN)
         self._note_retries(channels)
@@ -101,12 +115,13 @@ class Claimer:
             except Unavailable:
                 raise
             except Exception as error:  # what one channel's rows or numbers do stays with it
-                self._tell(channel, error)
+                self._tell(channel.channel, error)
             finally:  # what is leased goes out, even when the database went away in between
                 sent = self._dispatch(channel, leased)
             claimed[channel.channel] = sent.allowed
             put_off[channel.channel] = sent.stopped
             undispatched += sent.refused
+        advanced = self._advance()
         return Round(
             generation=max((channel.generation for channel in channels), default=0),
             more_is_due=more_is_due,
@@ -114,6 +129,7 @@ class Claimer:
             claimed=claimed,
             put_off=put_off,
             undispatched=undispatched,
+            advanced=advanced,
         )
 
     def _promote(self) -> tuple[int, bool]:
@@ -135,10 +151,20 @@ class Claimer:
         if off != self._retries_off:
             self._retries_off, self._place = off, FIRST_PLACE
 
-    def _tell(self, channel: Survey, error: Exception) -> None:
-        if channel.channel not in self._troubled:
-            self._troubled.add(channel.channel)
-            self.trouble(channel.channel, error)
+    def _advance(self) -> Advanced:
+        """Let a page of chains go on; what stops them stops nothing else."""
+        try:
+            return advance(self.database)
+        except Unavailable:  # the next round finds out; what this one claimed is to be counted
+            return Advanced()
+        except Exception as error:
+            self._tell(CHAINS, error)
+            return Advanced()
+
+    def _tell(self, what: str, error: Exception) -> None:
+        if what not in self._troubled:
+            self._troubled.add(what)
+            self.trouble(what, error)
 
     def _dispatch(self, channel: Survey, leased: Sequence[Leased]) -> _Sent:
         """Decide each row, store the verdicts, queue the allowed; release what was not queued."""
@@ -165,10 +191,10 @@ class Claimer:
         what cannot be decided is not sent. Their tokens are gone, so that it does not go round and
         round."""
         try:
-            return judge(leased, retries=channel.retries, gates=self.gates)
+            return judge(leased, database=self.database, retries=channel.retries, gates=self.gates)
         except Exception as error:
             release(self.database, [(row.id, row.lease_number) for row in leased])
             if isinstance(error, Unavailable):
                 raise
-            self._tell(channel, error)
+            self._tell(channel.channel, error)
             return []

@@ -11,6 +11,7 @@ from typing import Any
 from functions.claim.guarded import guarded_claimer
 from functions.claim.loop import run_loop
 from functions.claim.settings import Settings
+from functions.claim.watch import watch_for
 from functions.core.metric import ChannelMetric, ServiceMetric
 from functions.runtime.credentials import Vault
 from functions.runtime.observability import describe, emitter_for, failing_quietly, logger_for
@@ -28,15 +29,8 @@ vault = Vault(os.environ)
 database = Database(
     connector(lambda: vault.database_login(settings), application_name="sendoff-claim")
 )
-queues = Queues(
-    client(),
-    {
-        "email": settings.email_queue_url,
-        "sms": settings.sms_queue_url,
-        "push": settings.push_queue_url,
-        "webhook": settings.webhook_queue_url,
-    },
-)
+queues = Queues(client(), settings.queue_urls)
+watch = watch_for(settings.ingest_function, database=database, logger=logger)
 
 
 def report(claimed: Counter[str]) -> None:
@@ -45,9 +39,14 @@ def report(claimed: Counter[str]) -> None:
         emit_metrics({ChannelMetric.CLAIMED_COUNT: count}, channel=channel)
 
 
+def report_fallback(counts: Counter[ServiceMetric]) -> None:
+    emit_metrics(+counts)
+
+
 def trouble(channel: str, error: Exception) -> None:
     logger.error(
-        "A channel cannot be claimed from as a whole", extra={"channel": channel, **describe(error)}
+        "A channel, or the chains of fallback, cannot be worked on as a whole",
+        extra={"channel": channel, **describe(error)},
     )
 
 
@@ -62,7 +61,10 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         ),
         idle_seconds=settings.idle_seconds,
         report=report,
+        report_fallback=report_fallback,
+        watch=watch.look,
     )
+    watch.rest()
     answer = summary.told()
     logger.info("Claimed", extra=answer)
     return answer

@@ -143,6 +143,14 @@ def set_channel(
         float | None,
         _amount("--poll-rate", "Look-ups per second.", panel=CONFIRM, metavar="NUMBER"),
     ] = None,
+    fallback_after: Annotated[
+        float | None,
+        _amount(
+            "--fallback-after",
+            "For a candidate of several channels, until the next one is started.",
+            panel=CONFIRM,
+        ),
+    ] = None,
     clear: Annotated[
         list[ClearedOfChannel] | None,
         typer.Option("--clear", help="Do without it; repeat it for several."),
@@ -181,6 +189,7 @@ def set_channel(
             "check_base_seconds": check_base,
             "check_cap_seconds": check_cap,
             "poll_rate": poll_rate,
+            "fallback_after_seconds": fallback_after,
         },
         clear,
     )

@@ -32,17 +32,20 @@ VERSION = 1
 READING = frozenset(
     {
         "explain",
+        "policy",
         "dead.list",
         "uncertain.list",
         "dlq.preview",
         "tenant.list",
         "keys.list",
+        "category.list",
         "channel.list",
         "channel.show",
         "endpoints.list",
         "hold.list",
         "sms.show",
         "sms.prices",
+        "suppressions.export",
     }
 )
 MAX_ACTOR_CHARACTERS = 256

@@ -1,12 +1,17 @@
 """`sendoff explain`: what happened to a notification, on what evidence, and what comes next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
+from functions.cli.explain_decision import (
+    particulars_of_decision,
+    show_candidates,
+    show_faults,
+)
 from functions.cli.listing import say, short_time, show_story, tell, write_json
 from functions.cli.operating import (
     FOUND,
@@ -34,7 +39,7 @@ def explain(
 ) -> None:
     """Tell who changed what of a notification, when, on what evidence, and what comes next.
 
-    Neither its recipient nor its content is shown.
+    Neither an address nor its content is shown; what was decided of it, and from what, is.
 
     Exit status 1: it waits for a person, or for evidence of whether it was accepted.
     """
@@ -58,24 +63,32 @@ _REST = dict.fromkeys(Status, "only evidence could change it") | dict.fromkeys(
 def show(told: Mapping[str, Any], *, options: str) -> None:
     """Write an explanation as one screen; ``options`` name the console in the commands."""
     row = told["notification"]
-    reason = f" ({row['reason']})" if row["reason"] else ""
-    say(f"{row['id']}  {row['status']}{reason}")
+    if told.get("repeats"):
+        tell(f"{told['asked']} repeats an event: the notification of it is the one below.")
+        say("")
+    say(f"{row['id']}  {_standing(row)}")
     tell(told["summary"])
     say("")
-    for name, text in _particulars(row):
+    for name, text in [*_particulars(row), *particulars_of_decision(told)]:
         say(f"  {name:<9} {text}")
     say("")
     show_story(
         [(short_time(entry["at"]), entry["actor"], entry["sentence"]) for entry in told["timeline"]]
     )
+    show_candidates(told["children"])
+    show_faults(told["faults"])
     say("")
     after = told["next"]
     tell(f"Next: {after['sentence']}" if after else f"Next: nothing; {_REST[row['status']]}.")
-    commands = commands_for(row, options=options)
+    commands = commands_for(row, children=told["children"], options=options)
     if commands:
         say("")
         for command in commands:
             say(f"  {command}")
+
+
+def _standing(row: Mapping[str, Any]) -> str:
+    return f"{row['status']} ({row['reason']})" if row["reason"] else row["status"]
 
 
 def _particulars(row: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -99,8 +112,16 @@ def _is_on_hold(row: Mapping[str, Any]) -> bool:
     return row["status"] == Status.PENDING and row["hold_id"] is not None
 
 
-def commands_for(row: Mapping[str, Any], *, options: str) -> list[str]:
-    """Return the commands that would move a notification which waits for a person or evidence."""
+def commands_for(
+    row: Mapping[str, Any], *, children: Sequence[Mapping[str, Any]] = (), options: str
+) -> list[str]:
+    """Return the commands that would move a notification which waits for a person or evidence.
+
+    One by several channels is where its candidates are: it is they that are moved.
+    """
+    if children:
+        is_stuck = row["held"] or row["status"] == Status.UNCERTAIN
+        return [f"sendoff explain {children[-1]['id']}{options}"] if is_stuck else []
     id = row["id"]
     settle = [
         f"sendoff uncertain settle {id} --as {found}{options}"
@@ -114,6 +135,8 @@ def commands_for(row: Mapping[str, Any], *, options: str) -> list[str]:
         return []
     commands = settle if row["in_doubt"] else []
     expires_at = row["expires_at"]
+    if row["reason"] == Reason.INVALID:
+        return [f"sendoff dead discard {id}{options}"]
     if expires_at is None or parse_time(expires_at) > datetime.now(UTC):
         consent = " --may-send-twice" if row["reason"] == Reason.OUTCOME_UNKNOWN else ""
         commands.append(f"sendoff dead requeue {id}{consent}{options}")

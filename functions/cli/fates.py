@@ -11,7 +11,7 @@ from functions.cli.console_error import ConsoleError
 from functions.cli.listing import say, show_table, write_json
 from functions.cli.operating import FOUND, PAGE, REFUSED, advancing, in_pages
 
-LEFT = frozenset({"needs_consent", "attempt_open", "unreadable", "other_channel"})
+LEFT = frozenset({"needs_consent", "attempt_open", "invalid", "unreadable", "other_channel"})
 """With these fates it still waits for a person."""
 
 SCHEDULED = frozenset({"requeued", "already_scheduled", "awaiting_evidence"})
@@ -28,6 +28,8 @@ MEANINGS: Mapping[str, str] = {
     "needs_consent": "It may have been accepted: --may-send-twice, if a duplicate does no harm.",
     "attempt_open": "An attempt is still open; the sweep closes it within minutes. Try again then.",
     "expired": "Its time to be sent has passed.",
+    "sent_by_candidates": "Its candidates are sent, not it itself: name the one that is held.",
+    "invalid": "It was never valid, and nothing can be sent of it: ask for it anew, or discard it.",
     "not_found": "There is no such notification.",
     "unreadable": "Nobody can read the message; it stays in the queue.",
     "other_channel": "The message belongs to another channel; it stays in the queue.",
@@ -88,8 +90,18 @@ def show_fates(done: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _show_each(fates: Sequence[Mapping[str, str]]) -> None:
-    rows = [(one["id"], one["fate"], meaning_of(one["fate"])) for one in fates]
+    rows = [(one["id"], one["fate"], _meaning_for(one)) for one in fates]
     show_table(("ID", "FATE", "MEANING"), rows)
+
+
+def _meaning_for(one: Mapping[str, str]) -> str:
+    """Return what its fate means, and which candidate is meant instead, if one is."""
+    instead = one.get("candidate_id")
+    return (
+        f"{meaning_of(one['fate'])} The newest is {instead}."
+        if instead
+        else meaning_of(one["fate"])
+    )
 
 
 def end_by(done: Mapping[str, Any], *, reached: frozenset[str]) -> None:

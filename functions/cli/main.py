@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from functions.cli import (
+    category,
     channel,
     chaos,
     dead,
@@ -15,10 +16,13 @@ from functions.cli import (
     explain,
     hold,
     logs,
+    policy,
     receipts,
     recover,
     sms,
     stack,
+    suppressions,
+    templates,
     tenants,
     uncertain,
     webhook,
@@ -59,14 +63,18 @@ app.command(context_settings=stack.PASSED_ON)(stack.psql)
 app.command()(stack.flush)
 app.command()(stack.reset)
 app.command(rich_help_panel=OPERATE)(explain.explain)
+app.command(rich_help_panel=OPERATE)(policy.policy)
 app.add_typer(dead.app, name="dead", rich_help_panel=OPERATE)
 app.add_typer(uncertain.app, name="uncertain", rich_help_panel=OPERATE)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATE)
 app.add_typer(channel.app, name="channel", rich_help_panel=OPERATE)
+app.add_typer(category.app, name="category", rich_help_panel=OPERATE)
 app.add_typer(endpoints.app, name="endpoints", rich_help_panel=OPERATE)
 app.add_typer(webhook.app, name="webhook", rich_help_panel=OPERATE)
 app.add_typer(hold.app, name="hold", rich_help_panel=OPERATE)
 app.add_typer(sms.app, name="sms", rich_help_panel=OPERATE)
+app.add_typer(suppressions.app, name="suppressions", rich_help_panel=OPERATE)
+app.add_typer(templates.app, name="templates", rich_help_panel=OPERATE)
 app.add_typer(receipts.app, name="receipts", rich_help_panel=OPERATE)
 app.add_typer(tenants.tenant_app, name="tenant", rich_help_panel=OPERATE)
 app.add_typer(tenants.keys_app, name="keys", rich_help_panel=OPERATE)

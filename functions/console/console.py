@@ -17,15 +17,18 @@ from typing import Any, cast
 import orjson
 
 from functions.console import (
+    categories,
     channels,
     dead_letters,
     endpoints,
     explain,
     held,
     holds,
+    policy,
     receipts,
     recovery,
     sms,
+    suppressions,
     tenants,
     uncertain,
     webhooks,
@@ -44,6 +47,7 @@ COMMANDS: Mapping[str, Command] = dict(
         module.COMMANDS.items()
         for module in (
             explain,
+            policy,
             held,
             uncertain,
             dead_letters,
@@ -52,8 +56,10 @@ COMMANDS: Mapping[str, Command] = dict(
             recovery,
             tenants,
             channels,
+            categories,
             holds,
             sms,
+            suppressions,
             webhooks,
         )
     )

@@ -165,6 +165,7 @@ OF_CHANNEL: Mapping[str, Reader] = {
     "unknown_policy": one_of(UnknownPolicy),
     "poll_rate": amount(least=0, most=MAX_RATE),
     "endpoint_concurrency": whole(1, 1_000),
+    "fallback_after_seconds": _duration,
 }
 CLEARED_OF_CHANNEL = frozenset({"provider_url", "fallback_provider", "fallback_provider_url"})
 

@@ -5,26 +5,33 @@ content is in it; what a provider or a client wrote is shown with the recipient 
 """
 
 import re
-from collections.abc import Callable, Collection, Set
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence, Set
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from functions.core.decided_shown import (
+    Strike,
+    candidate_shown,
+    decision_shown,
+    faults_shown,
+    template_shown,
+)
 from functions.core.evidence_words import suppression_words, why_unmade
-from functions.core.forecast import is_held, next_of, next_sentence
+from functions.core.forecast import is_held, next_of, next_of_parent, next_sentence
 from functions.core.history import Attempt, Dossier, WeighedReceipt, WholeRow
 from functions.core.remark import remarks, with_fates
 from functions.core.states import Reason
 from functions.core.summary import summary
 from functions.core.timeline import Entry, timeline
+from functions.core.times import written
 
 STRUCK_OUT = "[recipient]"
 _OURS = frozenset({"claim", "policy", "sender"})
 """Actors whose sentences hold nobody else's words but a code."""
 _COUNTRY = re.compile(r"\b[Ii]ts country\b")
 _MAILBOX = r"[^\s<>\"'(),;:]+@[^\s<>\"'(),;:]+"
-
-Strike = Callable[[str | None], str | None]
+_NUMBER = r"\+[0-9]{7,15}\b"
 
 
 def explain(
@@ -36,7 +43,9 @@ def explain(
     """
     history, row = dossier.history, dossier.history.notification
     operators = frozenset(action.actor for action in dossier.operator_actions)
-    strike = _striking_out(row.recipient, operators)
+    decided = dossier.decided
+    known = [one for one in (row.recipient, *decided.addresses) if one]
+    strike = _striking_out(known, operators)
     steps = timeline(
         row,
         attempts=history.attempts,
@@ -45,11 +54,17 @@ def explain(
         operator_actions=dossier.operator_actions,
         decide_at=row.decide_at,
         next_provider=dossier.way.next_provider,
+        decided=decided,
     )
     country = dossier.way.country
     entries = steps[:1] + sorted(steps[1:] + remarks(dossier, steps), key=lambda entry: entry.at)
     return {
-        "notification": _notification(row, strike),
+        "notification": {
+            **_notification(row, strike),
+            "recipient_id": decided.recipient_id,
+            "template": template_shown(dossier),
+            "erased_at": written(decided.erased_at),
+        },
         "summary": strike(
             _named(
                 summary(
@@ -62,6 +77,10 @@ def explain(
                 country,
             )
         ),
+        "decision": decision_shown(dossier),
+        "parent": candidate_shown(decided.parent, strike),
+        "children": [candidate_shown(one, strike) for one in decided.children],
+        "faults": faults_shown(dossier, strike),
         "timeline": [_entry(entry, strike, country) for entry in with_fates(history, entries)],
         "attempts": [
             _attempt(number, attempt, strike)
@@ -70,11 +89,6 @@ def explain(
         "receipts": [_receipt(receipt, strike) for receipt in history.receipts],
         "next": _next(dossier, now, keyed_providers),
     }
-
-
-def written(time: datetime | None) -> str | None:
-    """Return a time as the contract writes it."""
-    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _id(id: UUID | None) -> str | None:
@@ -110,14 +124,15 @@ def _why(dossier: Dossier) -> str | None:
             return None
 
 
-def _striking_out(recipient: str | None, operators: Set[str]) -> Strike:
-    """Return what takes the recipient, and whatever looks like a mailbox, out of a text.
+def _striking_out(recipients: Sequence[str], operators: Set[str]) -> Strike:
+    """Return what takes the recipient, and whatever looks like a mailbox or a telephone number, out
+    of a text: behind a reference there may have been another address.
 
     The names of ``operators`` may look like one too, and are what an explanation is read for.
     """
-    hidden = {recipient, recipient.removeprefix("+")} if recipient else set[str]()
+    hidden = {form for one in recipients for form in (one, one.removeprefix("+"))}
     spelt = [re.escape(one) for one in sorted(hidden, key=len, reverse=True)]
-    pattern = re.compile("|".join([*spelt, _MAILBOX]), re.IGNORECASE)
+    pattern = re.compile("|".join([*spelt, _MAILBOX, _NUMBER]), re.IGNORECASE)
 
     def struck(found: re.Match[str]) -> str:
         is_operator = any(found[0] in operator for operator in operators)
@@ -208,7 +223,11 @@ def _receipt(receipt: WeighedReceipt, strike: Strike) -> dict[str, Any]:
 def _next(
     dossier: Dossier, now: datetime, keyed_providers: Collection[str]
 ) -> dict[str, Any] | None:
-    after = next_of(dossier.history.notification)
+    row, decided = dossier.history.notification, dossier.decided
+    after = next_of(row)
+    if decided.channels:
+        newest = decided.children[-1] if decided.children else None
+        after = next_of_parent(row, next_step_at=decided.next_step_at, newest=newest)
     if after is None:
         return None
     return {

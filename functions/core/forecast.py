@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from functions.core.candidate_words import parent_words
 from functions.core.evidence_words import moment
 from functions.core.history import Attempt, Dossier, Standing
-from functions.core.states import HELD, Status
+from functions.core.states import FINAL, HELD, Reason, Status
 from functions.core.waiting import waiting_words
 
 COPIES: Mapping[str, str] = {
@@ -18,7 +19,8 @@ can be asked."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next:
-    """What happens next: ``action`` is send, expire, recover, check or decide (a person's)."""
+    """What happens next: ``action`` is send, expire, recover, check, fallback (the next candidate
+    is started) or decide (a person's)."""
 
     action: str
     at: datetime | None
@@ -27,6 +29,20 @@ class Next:
 def is_held(notification: Standing) -> bool:
     """Whether it waits for a person."""
     return notification.status in HELD and notification.discarded_at is None
+
+
+def next_of_parent(
+    notification: Standing, *, next_step_at: datetime | None, newest: Standing | None
+) -> Next | None:
+    """Return what happens next of a notification by several channels: when its next candidate is
+    started, else what happens to the ``newest``, the one that was started last."""
+    if Status(notification.status) in FINAL or notification.discarded_at is not None:
+        return None
+    if is_held(notification):
+        return Next(action="decide", at=None)
+    if next_step_at is not None:
+        return Next(action="fallback", at=next_step_at)
+    return None if newest is None else next_of(newest)
 
 
 def next_of(notification: Standing) -> Next | None:
@@ -57,6 +73,8 @@ def next_sentence(
     ``keyed_providers`` honour our key, so that an attempt in doubt is safe to repeat with them.
     """
     row = dossier.history.notification
+    if dossier.decided.channels:
+        return parent_words(dossier, now)
     match Status(row.status):
         case Status.PENDING:
             return waiting_words(dossier, now)
@@ -147,6 +165,8 @@ def _of_submitted(dossier: Dossier, now: datetime) -> str:
 def _of_held(dossier: Dossier, now: datetime) -> str:
     row = dossier.history.notification
     words = "Nothing before a person decides"
+    if row.reason == Reason.INVALID:
+        return f"{words}: discard it, for as it is it can never be sent. Ask for it anew instead."
     if open_attempt(dossier) is not None:
         return (
             f"{words}. An attempt is still open: the sweep closes it within minutes, and until "

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from functions.core.decided import Decided
 from functions.core.way import Way
 
 
@@ -33,6 +34,12 @@ class Standing(Protocol):
 class Row(Standing, Protocol):
     """A notification as far as its story goes."""
 
+    @property
+    def channel(self) -> str: ...
+    @property
+    def category(self) -> str: ...
+    @property
+    def parent_id(self) -> UUID | None: ...
     @property
     def reason(self) -> str | None: ...
     @property
@@ -165,13 +172,9 @@ class WholeRow(Row, Protocol):
     @property
     def batch_id(self) -> UUID | None: ...
     @property
-    def channel(self) -> str: ...
-    @property
     def recipient(self) -> str | None: ...
     @property
     def priority(self) -> str: ...
-    @property
-    def category(self) -> str: ...
     @property
     def event_id(self) -> str | None: ...
     @property
@@ -190,8 +193,6 @@ class WholeRow(Row, Protocol):
     def decide_at(self) -> datetime | None: ...
     @property
     def complained(self) -> bool: ...
-    @property
-    def parent_id(self) -> UUID | None: ...
 
 
 class History(Protocol):
@@ -236,11 +237,13 @@ class ChannelPolicy(Protocol):
 
 
 class Dossier(Protocol):
-    """A notification's history, who moved it by hand, what its channel would do next, and what
-    lies in its way."""
+    """A notification's history, what was decided of it, who moved it by hand, what its channel
+    would do next, and what lies in its way."""
 
     @property
     def history(self) -> History: ...
+    @property
+    def decided(self) -> Decided: ...
     @property
     def way(self) -> Way: ...
     @property

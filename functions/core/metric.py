@@ -30,6 +30,12 @@ class ServiceMetric(StrEnum):
     LOOKED_UP = "LookedUp"
     LOOK_UP_ANSWERED = "LookUpAnswered"
     STOPPED_ENDPOINT_COUNT = "StoppedEndpointCount"
+    FALLBACK_STARTED = "FallbackStarted"
+    FALLBACK_DOUBLE = "FallbackDouble"
+    REQUEST_STORED = "RequestStored"
+    REQUEST_REPEATED = "RequestRepeated"
+    REQUEST_INVALID = "RequestInvalid"
+    OLDEST_REQUEST_AGE_SECONDS = "OldestRequestAgeSeconds"
 
 
 class ChannelMetric(StrEnum):

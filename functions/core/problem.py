@@ -30,7 +30,6 @@ STATUS_OF_CODE: dict[str, int] = {
     "validation_failed": 422,
     "idempotency_key_reused": 422,
     "event_id_conflict": 422,
-    "not_supported_yet": 422,
     "internal_error": 500,
     "unavailable": 503,
 }
@@ -104,10 +103,7 @@ def problem_of(error: RequestRefused) -> Problem:
                 headers=error.headers,
             )
         case ValidationFailed():  # event_id_conflict too
-            code = error.code
-            if error.faults and all(fault.code == "not_supported_yet" for fault in error.faults):
-                code = "not_supported_yet"
-            return Problem(code=code, detail=error.detail, faults=error.faults)
+            return Problem(code=error.code, detail=error.detail, faults=error.faults)
         case TooLate():
             return Problem(
                 code=error.code,

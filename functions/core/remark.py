@@ -48,6 +48,7 @@ def remarks(dossier: Dossier, entries: Sequence[Entry]) -> list[Entry]:
     """Return an entry for each attempt, report and command that none of ``entries`` tells."""
     course = Course(entries)
     return [
+        *_erasure(dossier, course),
         *_attempts(dossier.history, course),
         *_reports(dossier.history, course),
         *_actions(dossier, course),
@@ -96,6 +97,25 @@ def _remark(
         receipt_id=receipt_id,
         sentence=sentence,
     )
+
+
+def _erasure(dossier: Dossier, course: Course) -> list[Entry]:
+    """What was erased when it had ended already, or is decided by evidence still."""
+    erased_at = dossier.decided.erased_at
+    told = any(
+        step.actor == "client" and step.reason == "erased" for step in dossier.history.transitions
+    )
+    if erased_at is None or told:
+        return []
+    return [
+        _remark(
+            erased_at,
+            "client",
+            course.status_at(erased_at),
+            "The recipient was erased, as the organization asked: neither their address nor its "
+            "words are kept. It moved nothing.",
+        )
+    ]
 
 
 def _attempts(history: History, course: Course) -> list[Entry]:

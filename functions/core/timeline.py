@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from functions.core.candidate_words import channel_words, in_order, moved_by, started_words
+from functions.core.cause import cause_of
+from functions.core.decided import Decided
+from functions.core.errors import Fault
 from functions.core.evidence_words import attempt_words, duration, moment, receipt_words
 from functions.core.history import Attempt, OperatorAction, Receipt, Row, Step
-from functions.core.sentence import Evidence, cause_of, sentence
+from functions.core.sentence import Evidence, sentence
 from functions.core.states import Status
+
+TOLD_FAULTS = 10
+"""Of what was asked for, in a sentence."""
 
 NOT_TAKEN = frozenset({"transient", "throttled", "blocked"})
 """Outcomes after which another provider may be asked."""
@@ -46,12 +53,15 @@ def timeline(
     operator_actions: Sequence[OperatorAction] = (),
     decide_at: datetime | None = None,
     next_provider: str | None = None,
+    decided: Decided | None = None,
+    faults: Sequence[Fault] = (),
 ) -> list[Entry]:
     """Return every step in order of time, acceptance first.
 
     ``operator_actions`` are named in the sentences: leave them out where operators stay unnamed.
     ``decide_at`` is the end of the wait of a notification that is uncertain, ``next_provider`` whom
-    it was passed on to.
+    it was passed on to, ``decided`` what more is known of what was asked and decided; ``faults``
+    are told with their pointers.
     """
     numbers = numbers_of(attempts)
     known = {attempt.id: attempt for attempt in attempts}
@@ -71,12 +81,20 @@ def timeline(
             **_of_next_one(attempt, attempts, next_provider),
             **_of_report(report, step, attempts),
             **_of_operator(action),
+            **moved_by(step, decided),
+            what=f"{notification.category} by {channel_words(notification.channel)}",
+            channel=channel_words(notification.channel),
+            faults=_faults(decided, faults),
+            deferral=_deferral(notification, step, decided) if is_last else "",
             again=_again(notification) if is_last else "",
             until=_until(notification, decide_at) if is_last else "",
         )
         entries.append(_entry(step, action, sentence(step, evidence)))
     # Stable: at one instant a claim stands before what its lease led to.
-    return [_accepted(notification), *sorted(entries, key=lambda entry: entry.at)]
+    return [
+        _accepted(notification, transitions, decided),
+        *sorted(entries, key=lambda entry: entry.at),
+    ]
 
 
 def numbers_of(attempts: Sequence[Attempt]) -> dict[UUID, int]:
@@ -107,18 +125,29 @@ def _entry(step: Step, action: OperatorAction | None, words: str) -> Entry:
     )
 
 
-def _accepted(notification: Row) -> Entry:
+def _accepted(notification: Row, transitions: Sequence[Step], decided: Decided | None) -> Entry:
     due_at = notification.send_at or notification.created_at
     when = "at once" if due_at <= notification.created_at else f"from {moment(due_at)} on"
+    if notification.parent_id is not None:
+        words = started_words(notification, decided, when=when)
+    elif any(step.actor == "accept" for step in transitions):
+        words = "It was asked for within a transaction of the database."
+    elif decided is not None and decided.channels:
+        words = (
+            f"The request was accepted and stored, for {in_order(decided.channels)}, until one of "
+            f"them is delivered; the first is to be sent {when}."
+        )
+    else:
+        words = f"The request was accepted and stored; it is to be sent {when}."
     return Entry(
         at=notification.created_at,
-        actor="client",
+        actor="client" if notification.parent_id is None else "fallback",
         from_status=None,
         to_status=Status.PENDING,
         reason=None,
         attempt_id=None,
         receipt_id=None,
-        sentence=f"The request was accepted and stored; it is to be sent {when}.",
+        sentence=words,
     )
 
 
@@ -222,3 +251,31 @@ def _until(notification: Row, decide_at: datetime | None) -> str:
     if notification.status != Status.UNCERTAIN or decide_at is None:
         return ""
     return f" until {moment(decide_at)}"
+
+
+def _faults(decided: Decided | None, faults: Sequence[Fault]) -> str:
+    if faults:
+        told = [f"{fault.pointer or 'the whole'} {fault.code}" for fault in faults[:TOLD_FAULTS]]
+        return f": {', '.join(told)}{' …' if len(faults) > TOLD_FAULTS else ''}"
+    if decided is None or not decided.faults:
+        return ""
+    count = len(decided.faults)
+    return " (1 fault)" if count == 1 else f" ({count} faults)"
+
+
+def _deferral(notification: Row, step: Step, decided: Decided | None) -> str:
+    """Return why its time has not come, where it waits for that."""
+    if decided is None or step.actor != "policy" or notification.status != Status.PENDING:
+        return ""
+    from functions.core.deferral import deferral_words  # seldom, and it reads time zones
+
+    words = deferral_words(
+        decided.decision,
+        reason=step.reason,
+        category=notification.category,
+        at=step.at,
+        until=notification.available_at,
+        expires_at=notification.expires_at,
+        was=True,
+    )
+    return words or ""

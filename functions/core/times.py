@@ -21,3 +21,8 @@ def parse_time(text: str) -> datetime:
         return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidTime from None
+
+
+def written(time: datetime | None) -> str | None:
+    """Return a time as the contract writes it, in UTC with a Z."""
+    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")

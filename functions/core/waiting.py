@@ -100,7 +100,7 @@ def _obstacles(dossier: Dossier, now: datetime) -> Iterator[Obstacle]:
     yield from _of_providers(dossier, now)
     if way.endpoint is not None:
         yield _of_endpoint(way.endpoint, dossier, now)
-    yield from _of_verdict(dossier)
+    yield from _of_verdict(dossier, now)
 
 
 def _of_hold(hold: Hold, country: str | None) -> Obstacle:
@@ -206,13 +206,24 @@ _VERDICTS: dict[str, str] = {
     "hour.",
     Because.BUDGET_SPENT: "Its organization's money for SMS is spent for the day (UTC).",
     Because.PRICE_UNKNOWN: "There are no prices to keep its organization's SMS budget by.",
+    "unknown_time_zone": "The recipient's time zone is none that is known here.",
     "endpoint_busy": "As many calls to its endpoint as it gets at once were under way.",
 }
 """Why it was put off, by the reason on its row, where nothing else on its way tells."""
 
 
-def _of_verdict(dossier: Dossier) -> Iterator[Obstacle]:
-    words = _VERDICTS.get(dossier.history.notification.reason or "")
+def _of_verdict(dossier: Dossier, now: datetime) -> Iterator[Obstacle]:
+    from functions.core.deferral import deferral_words  # seldom, and it reads time zones
+
+    row = dossier.history.notification
+    words = _VERDICTS.get(row.reason or "") or deferral_words(
+        dossier.decided.decision,
+        reason=row.reason,
+        category=row.category,
+        at=now,
+        until=row.available_at,
+        expires_at=row.expires_at,
+    )
     if words:
         yield Obstacle(sentence=words)
 

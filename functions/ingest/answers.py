@@ -62,10 +62,11 @@ class Next(TypedDict):
     """What happens next by itself, and when."""
 
     action: Annotated[
-        Literal["send", "expire", "recover", "check", "decide"],
+        Literal["send", "expire", "recover", "check", "fallback", "decide"],
         Field(
             description="send: due. expire: its time will have passed. recover: the lease is taken "
             "back if nothing is heard until then. check: its delivery is looked into. "
+            "fallback: the next of its channels is tried unless it was delivered by then. "
             "decide: a person has to."
         ),
     ]
@@ -151,8 +152,8 @@ TimelineEntry = with_config(EXACT)(
 @with_config(EXACT)
 class UsedTemplate(TypedDict):
     name: str
-    version: int
-    data: dict[str, Any]
+    version: Annotated[int, Field(description="The one that is sent, as it was when accepted.")]
+    data: Annotated[dict[str, Any] | None, Field(description="null when it was erased")]
 
 
 @with_config(EXACT)
@@ -169,6 +170,48 @@ class Notification(NotificationSummary):
 class NotificationPage(TypedDict):
     data: list[NotificationSummary]
     next_cursor: Annotated[str | None, Field(description="null at the end")]
+
+
+@with_config(EXACT)
+class Planned(TypedDict):
+    """What would become of an item, as far as it does not depend on other traffic."""
+
+    index: Position
+    verdict: Literal["send", "defer", "suppress", "expired"]
+    reason: Annotated[str | None, Field(description="Why it is deferred, or not sent.")]
+    planned_at: Annotated[
+        datetime | None,
+        Field(
+            description="When it would be due: `send_at` or now, or the very end of quiet hours or "
+            "of what is outside of a send window, after which items are let go one by one."
+        ),
+    ]
+    channel: Annotated[
+        Channel,
+        Field(description="Of several, the first by which it would be sent; else the last."),
+    ]
+    rendered: Annotated[
+        Any,
+        Field(
+            description="What would be said: email subject, text and html; SMS a string; push "
+            "title, body and data; webhook its content. null when it is not sent, and beyond 2 MB "
+            "of an answer."
+        ),
+    ]
+    rendered_bytes: Annotated[
+        int | None,
+        Field(description="In UTF-8, of anything but a string as compact JSON."),
+    ]
+    encoding: Literal["GSM-7", "UCS-2"] | None
+    segments: Annotated[int | None, Field(description="Of an SMS: what it is billed as.")]
+    estimated_cost: Annotated[
+        float | None, Field(description="Of an SMS by the price list, where there is one.")
+    ]
+
+
+@with_config(EXACT)
+class DryRun(TypedDict):
+    notifications: list[Planned]
 
 
 @with_config(EXACT)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from functions.ingest.admission import Door
 from functions.ingest.cursor import cursor_key
+from functions.ingest.item import Door
 from functions.store.connection import Database
 
 

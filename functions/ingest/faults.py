@@ -16,6 +16,8 @@ _CODES: dict[str, tuple[str, str]] = {
     "string_pattern_mismatch": ("not_allowed", "It does not match {pattern}."),
     "too_long": ("too_many", "There are at most {max_length}."),
     "too_short": ("required", "There is at least {min_length}."),
+    "greater_than_equal": ("not_allowed", "It is at least {ge}."),
+    "less_than_equal": ("not_allowed", "It is at most {le}."),
     "string_unicode": ("not_encodable", "It is not Unicode text."),
 }
 _LITERAL = "literal_error"

@@ -108,6 +108,8 @@ def _form(fields: dict[str, str]) -> dict[str, Any]:
 
 
 def _answer(shape: Any, shapes: _Shapes, *, has_key: bool) -> dict[str, Any]:
+    if shape is None:
+        return {"description": "Done"}
     if shape == "text/html":
         return {"description": "A page", "content": {shape: {"schema": {"type": "string"}}}}
     if shape == dict[str, Any]:

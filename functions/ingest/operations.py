@@ -9,9 +9,14 @@ from functions.ingest import (
     browse,
     cancel,
     documents,
+    dry_run,
     health,
+    recipient_schemas,
+    recipients,
     schemas,
     suppressions,
+    template_schemas,
+    templates,
     unsubscribe,
 )
 
@@ -24,7 +29,8 @@ class Operation:
     summary: str
     tag: str
     answers: dict[int, Any]
-    """By status: the shape of the answer, or the media type of one that is not JSON."""
+    """By status: the shape of the answer, the media type of one that is not JSON, or None for no
+    body."""
     body: Any = None
     form: dict[str, str] = field(default_factory=dict[str, str])
     """The fields of a body that may also be left out, with their values."""
@@ -41,7 +47,6 @@ _KEY_CODES = (
     "idempotency_key_invalid",
     "idempotency_key_reused",
     "event_id_conflict",
-    "not_supported_yet",
 )
 _LIST_CODES = ("invalid_parameter", "invalid_cursor", "use_cursor")
 
@@ -64,12 +69,13 @@ OPERATIONS: dict[Any, Operation] = {
         codes=_KEY_CODES,
         has_key=True,
     ),
-    accept.post_dry_run: Operation(
+    dry_run.post_dry_run: Operation(
         name="dryRun",
-        summary="Not supported yet: what would happen to a batch",
+        summary="Say what would become of a batch now; nothing is stored or counted",
         tag="Sending",
-        answers={},
-        codes=("not_supported_yet",),
+        answers={200: answers.DryRun},
+        body=schemas.BatchRequest,
+        codes=_BODY_CODES,
     ),
     browse.list_notifications: Operation(
         name="listNotifications",
@@ -129,6 +135,81 @@ OPERATIONS: dict[Any, Operation] = {
         tag="Suppressions",
         answers={200: answers.Suppression},
         body=schemas.LiftRequest,
+        codes=("not_found", *_BODY_CODES),
+    ),
+    recipients.put_recipient: Operation(
+        name="putRecipient",
+        summary="Write all there is to know of a recipient; what is equal changes nothing",
+        tag="Recipients",
+        answers={200: recipient_schemas.Recipient, 201: recipient_schemas.Recipient},
+        body=recipient_schemas.RecipientDocument,
+        codes=("not_found", *_BODY_CODES),
+    ),
+    recipients.get_recipient: Operation(
+        name="getRecipient",
+        summary="Read a recipient",
+        tag="Recipients",
+        answers={200: recipient_schemas.Recipient},
+        codes=("not_found",),
+    ),
+    recipients.delete_recipient: Operation(
+        name="eraseRecipient",
+        summary="Erase a recipient: what waits for them ends, and no address of theirs is left",
+        tag="Recipients",
+        answers={204: None},
+        codes=("not_found", *_BODY_CODES),
+    ),
+    recipients.post_erase: Operation(
+        name="eraseAddress",
+        summary="Erase an address: what waits for it ends, and nothing is left that names it",
+        tag="Recipients",
+        answers={200: recipient_schemas.Erased},
+        body=recipient_schemas.EraseRequest,
+        codes=_BODY_CODES,
+    ),
+    templates.post_version: Operation(
+        name="addTemplateVersion",
+        summary="Make a version of a template; 200 with the latest one when it is equal",
+        tag="Templates",
+        answers={200: template_schemas.AddedVersion, 201: template_schemas.AddedVersion},
+        body=template_schemas.VersionRequest,
+        codes=_BODY_CODES,
+    ),
+    templates.list_templates: Operation(
+        name="listTemplates",
+        summary="List templates in the order of their names",
+        tag="Templates",
+        answers={200: template_schemas.TemplatePage},
+        codes=_LIST_CODES,
+        parameters=templates.LIST_PARAMETERS,
+    ),
+    templates.get_template: Operation(
+        name="getTemplate",
+        summary="Read a template with the words of its latest version",
+        tag="Templates",
+        answers={200: template_schemas.TemplateDetail},
+        codes=("not_found",),
+    ),
+    templates.get_version: Operation(
+        name="getTemplateVersion",
+        summary="Read a version of a template, as it was made",
+        tag="Templates",
+        answers={200: template_schemas.TemplateVersion},
+        codes=("not_found",),
+    ),
+    templates.post_preview: Operation(
+        name="previewTemplate",
+        summary="Show the words that a recipient would get; nothing is stored or sent",
+        tag="Templates",
+        answers={200: template_schemas.Preview},
+        body=template_schemas.PreviewRequest,
+        codes=("not_found", *_BODY_CODES),
+    ),
+    templates.post_archive: Operation(
+        name="archiveTemplate",
+        summary="Accept nothing new with a template; what was accepted is sent",
+        tag="Templates",
+        answers={200: template_schemas.TemplateSummary},
         codes=("not_found", *_BODY_CODES),
     ),
     unsubscribe.get_unsubscribe: Operation(

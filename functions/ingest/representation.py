@@ -7,7 +7,7 @@ from uuid import UUID
 
 import orjson
 
-from functions.core.forecast import is_held, next_of
+from functions.core.forecast import is_held, next_of, next_of_parent
 from functions.core.states import FINAL, HELD
 from functions.core.timeline import Entry, timeline
 from functions.store.batch import AcceptedBatch, Batch
@@ -121,14 +121,26 @@ def notification_detail(history: History) -> dict[str, Any]:
     notification = history.notification
     return {
         **notification_summary(notification),
-        "content": notification.content,
-        "template": None,
-        "children": [],
+        "content": None if notification.template_name else notification.content,
+        "template": _template(notification),
+        "children": history.children,
         "attempts": [
             _attempt(number, attempt) for number, attempt in enumerate(history.attempts, start=1)
         ],
         "receipts": [_receipt(receipt) for receipt in history.receipts],
         "timeline": [_entry(entry) for entry in _timeline(history)],
+    }
+
+
+def _template(notification: Notification) -> dict[str, Any] | None:
+    """Return the words by name, in the version that is sent; what is erased has no data."""
+    if notification.template_name is None:
+        return None
+    asked: Any = notification.content
+    return {
+        "name": notification.template_name,
+        "version": notification.template_version,
+        "data": asked["data"] if isinstance(asked, dict) else None,
     }
 
 
@@ -139,7 +151,10 @@ def _provider_key(notification: Notification) -> str:
 
 def _next(notification: Notification) -> dict[str, Any] | None:
     """Return what happens next by itself, and when; None when nothing will."""
-    after = next_of(notification)
+    if notification.channels is None:
+        after = next_of(notification)
+    else:
+        after = next_of_parent(notification, next_step_at=notification.next_step_at, newest=None)
     return None if after is None else {"action": after.action, "at": after.at}
 
 
@@ -180,6 +195,7 @@ def _timeline(history: History) -> list[Entry]:
         attempts=history.attempts,
         receipts=history.receipts,
         transitions=history.transitions,
+        faults=history.faults,
     )
 
 

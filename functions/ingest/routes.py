@@ -5,7 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from functions.core.api_key import Scope
-from functions.ingest import accept, browse, cancel, documents, health, suppressions, unsubscribe
+from functions.ingest import (
+    accept,
+    browse,
+    cancel,
+    documents,
+    dry_run,
+    health,
+    recipients,
+    suppressions,
+    templates,
+    unsubscribe,
+)
 from functions.ingest.answer import Answer
 from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request
@@ -45,7 +56,7 @@ ROUTES = (
         scope=Scope.SEND,
         serve=cancel.post_cancel,
     ),
-    Route(method="POST", path="/v1/batches/dry-run", scope=Scope.SEND, serve=accept.post_dry_run),
+    Route(method="POST", path=dry_run.PATH, scope=Scope.SEND, serve=dry_run.post_dry_run),
     Route(method="GET", path="/v1/batches/<batch_id>", scope=Scope.READ, serve=browse.get_batch),
     Route(
         method="POST",
@@ -71,6 +82,36 @@ ROUTES = (
         scope=Scope.ADMIN,
         serve=suppressions.post_lift,
     ),
+    Route(
+        method="PUT",
+        path=recipients.RECIPIENT,
+        scope=Scope.ADMIN,
+        serve=recipients.put_recipient,
+    ),
+    Route(
+        method="GET",
+        path=recipients.RECIPIENT,
+        scope=Scope.READ,
+        serve=recipients.get_recipient,
+    ),
+    Route(
+        method="DELETE",
+        path=recipients.RECIPIENT,
+        scope=Scope.ADMIN,
+        serve=recipients.delete_recipient,
+    ),
+    Route(method="POST", path=recipients.ERASE, scope=Scope.ADMIN, serve=recipients.post_erase),
+    Route(
+        method="POST",
+        path=templates.VERSIONS,
+        scope=Scope.ADMIN,
+        serve=templates.post_version,
+    ),
+    Route(method="GET", path=templates.LIST, scope=Scope.READ, serve=templates.list_templates),
+    Route(method="GET", path=templates.TEMPLATE, scope=Scope.READ, serve=templates.get_template),
+    Route(method="GET", path=templates.VERSION, scope=Scope.READ, serve=templates.get_version),
+    Route(method="POST", path=templates.PREVIEW, scope=Scope.ADMIN, serve=templates.post_preview),
+    Route(method="POST", path=templates.ARCHIVE, scope=Scope.ADMIN, serve=templates.post_archive),
     Route(method="GET", path=unsubscribe.PATH, scope=None, serve=unsubscribe.get_unsubscribe),
     Route(method="HEAD", path=unsubscribe.PATH, scope=None, serve=unsubscribe.head_unsubscribe),
     Route(method="POST", path=unsubscribe.PATH, scope=None, serve=unsubscribe.post_unsubscribe),

@@ -11,6 +11,9 @@ STRICT = ConfigDict(extra="forbid", strict=True)
 
 MAX_ITEMS = 1000
 MAX_METADATA = 16
+MAX_TEMPLATE = 3
+MAX_VERSION = 2**31 - 1
+MAX_FALLBACK_SECONDS = 30 * 24 * 3600
 
 STATUSES = tuple(Status)
 CHANNELS = tuple(Channel)
@@ -18,6 +21,7 @@ CHANNELS = tuple(Channel)
 
 ChannelName = Literal["email", "sms", "push", "webhook"]
 CATEGORY = r"^[a-z0-9_-]{1,64}$"
+DEFAULT_CATEGORY = "transactional"
 RECIPIENT_ID = r"^[A-Za-z0-9._:-]{1,128}$"
 
 Category = Annotated[str, Field(pattern=CATEGORY)]
@@ -35,29 +39,52 @@ MetadataValue = Annotated[str, Field(max_length=256)]
 
 @with_config(STRICT)
 class Template(TypedDict):
-    name: str
-    version: NotRequired[int | None]
-    data: dict[str, Any]
+    """Words by name, and what goes into them."""
+
+    name: Annotated[str, Field(min_length=1, max_length=128)]
+    version: NotRequired[
+        Annotated[
+            Annotated[int, Field(ge=1, le=MAX_VERSION)] | None,
+            Field(description="The latest one is taken, and kept, where none is given."),
+        ]
+    ]
+    data: Annotated[
+        dict[str, Any],
+        Field(
+            description="The values of its variables, at most 64 KB. None is ever evaluated.",
+            examples=[{"name": "Ada", "total": "12.50"}],
+        ),
+    ]
+
+
+def _say_which_go_together(schema: dict[str, Any]) -> None:
+    """Say what a TypedDict cannot: of each pair one is given, and null counts as absent."""
+    absent, given = {"type": "null"}, {"not": {"type": "null"}}
+    pairs = (("channel", "channels"), ("recipient", "recipient_id"), ("content", "template"))
+    schema["allOf"] = [
+        {
+            "oneOf": [
+                {"required": [literal], "properties": {reference: absent}},
+                {"required": [reference], "properties": {reference: given, literal: absent}},
+            ]
+        }
+        for literal, reference in pairs
+    ]
 
 
 @with_config(
-    ConfigDict(
-        extra="forbid",
-        strict=True,
-        # Until the members that stand in for these are supported.
-        json_schema_extra={"required": ["channel", "recipient", "content"]},
-    )
+    ConfigDict(extra="forbid", strict=True, json_schema_extra=_say_which_go_together),
 )
 class Item(TypedDict):
     """One notification to send. A member that is null counts as absent."""
 
-    channel: NotRequired[Annotated[ChannelName | None, Field(description="Required.")]]
+    channel: NotRequired[Annotated[ChannelName | None, Field(description="Or `channels`.")]]
     recipient: NotRequired[
         Annotated[
             str | None,
             Field(
                 description="Email address, telephone number in international form, device token "
-                "or SNS endpoint ARN, or https URL.",
+                "or SNS endpoint ARN, or https URL. Or `recipient_id`.",
                 examples=["ada@example.com"],
             ),
         ]
@@ -68,7 +95,7 @@ class Item(TypedDict):
             Field(
                 description="Email: a string, or subject, text and html. SMS: a string of at most "
                 "1600 characters. Push: a string, or title, body and data. Webhook: any JSON of "
-                "at most 256 KB.",
+                "at most 256 KB. With `channels` it is good for each of them. Or `template`.",
                 examples=[{"subject": "Hello", "text": "Your order is on its way."}],
             ),
         ]
@@ -83,12 +110,34 @@ class Item(TypedDict):
         Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_METADATA)] | None
     ]
     recipient_id: NotRequired[
-        Annotated[str, Field(pattern=RECIPIENT_ID, description="Not supported yet.")] | None
+        Annotated[
+            Annotated[str, Field(pattern=RECIPIENT_ID)] | None,
+            Field(
+                description="A recipient that is known by reference: what they prefer, their quiet "
+                "hours and their address are read when it is due.",
+            ),
+        ]
     ]
     channels: NotRequired[
-        Annotated[list[ChannelName], Field(min_length=1, description="Not supported yet.")] | None
+        Annotated[
+            Annotated[list[ChannelName], Field(min_length=1, max_length=len(Channel))] | None,
+            Field(
+                description="For a `recipient_id`, in order, each once: the next is tried when the "
+                "one before cannot be sent or delivered, or nothing is heard of it for "
+                "`fallback_after`.",
+                json_schema_extra={"uniqueItems": True},
+            ),
+        ]
     ]
-    template: NotRequired[Annotated[Template, Field(description="Not supported yet.")] | None]
+    fallback_after: NotRequired[
+        Annotated[
+            Annotated[float, Field(ge=1, le=MAX_FALLBACK_SECONDS)] | None,
+            Field(description="Seconds, with `channels`. By default as its channel is set."),
+        ]
+    ]
+    template: NotRequired[
+        Annotated[Template | None, Field(description="Email, SMS and push. Or `content`.")]
+    ]
 
 
 @with_config(STRICT)

@@ -98,6 +98,7 @@ TUNABLE = frozenset(
         "backoff_curve", "backoff_base_seconds", "backoff_cap_seconds", "max_attempts",
         "waiting_limit_seconds", "check_base_seconds", "check_cap_seconds", "cutoff_seconds",
         "grace_seconds", "unknown_policy", "poll_rate", "endpoint_concurrency",
+        "fallback_after_seconds",
     }
 )  # fmt: skip
 """What a deployment may set of a channel; its bucket and pause are the running service's."""
@@ -112,14 +113,14 @@ CONFIGURE = """
         max_in_flight, page, lease_seconds, provider_deadline_seconds, retries, backoff_curve,
         backoff_base_seconds, backoff_cap_seconds, max_attempts, waiting_limit_seconds,
         check_base_seconds, check_cap_seconds, cutoff_seconds, grace_seconds, unknown_policy,
-        poll_rate, endpoint_concurrency, deployed
+        poll_rate, endpoint_concurrency, fallback_after_seconds, deployed
     ) = (
         SELECT provider, provider_url, fallback_provider, fallback_provider_url, rate, burst,
                max_in_flight, page, lease_seconds, provider_deadline_seconds, retries,
                backoff_curve, backoff_base_seconds, backoff_cap_seconds, max_attempts,
                waiting_limit_seconds, check_base_seconds, check_cap_seconds, cutoff_seconds,
                grace_seconds, unknown_policy, poll_rate, endpoint_concurrency,
-               channels.deployed || %(deployed)s::jsonb
+               fallback_after_seconds, channels.deployed || %(deployed)s::jsonb
           FROM jsonb_populate_record(channels, (
                SELECT coalesce(jsonb_object_agg(key, value), '{}')
                  FROM jsonb_each(%(numbers)s::jsonb)

@@ -6,7 +6,6 @@ acknowledged; recovery is the lease. Nothing is open across a provider call but 
 committed before it.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,22 +13,22 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from functions.core.content import read_content
 from functions.core.declaration import Declaration
 from functions.core.errors import Unavailable, Unreadable
 from functions.core.message import LeaseMessage
 from functions.core.metric import ChannelMetric
 from functions.core.states import Status
-from functions.core.stream import SenderIdentity
-from functions.providers.provider import Provider, Submission
+from functions.providers.provider import Provider
 from functions.sender.finish import CLOSE_SECONDS, Attempt, Finisher
 from functions.sender.learning import Tally
+from functions.sender.prepare import LinkOf, Preparer, ProviderOf, Ready
 from functions.sender.record import Queued, Record, Report
 from functions.sender.starts import begin_starts, end_starts
+from functions.sender.words import Documents
 from functions.store.begin import Begun, Opening, begin
 from functions.store.channel import ChannelRow
 from functions.store.connection import Database, is_about_a_row
-from functions.store.delivery import Delivery, hold_unreadable, load
+from functions.store.delivery import Delivery, load
 
 LEASE_MARGIN_SECONDS = 5.0
 """How far the lease outlives the invocation, so that no sweep meets a call that still runs."""
@@ -53,15 +52,6 @@ def deliver(records: Sequence[Record], *, sender: Callable[[], "Sender"]) -> Rep
     return ready.deliver(records)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ready:
-    """A notification that an attempt may be opened for, and the call that will be made."""
-
-    delivery: Delivery
-    provider: Provider[Any]
-    call: Any
-
-
 def _no_link(delivery: Delivery) -> str | None:
     del delivery
     return None
@@ -72,20 +62,21 @@ class Sender:
     """What one invocation works with; ``ends_at`` is its end by ``time.monotonic``."""
 
     database: Database
-    provider_of: Callable[[str, str | None], Provider[Any]]
-    """The provider of a name, at an address of its own; raises Misconfigured if there is none."""
+    provider_of: ProviderOf
     channel: ChannelRow
     declarations: Sequence[Declaration]
     """Of every provider there is: an earlier attempt may have been another's."""
     threads: ThreadPoolExecutor
     ends_at: float
     sleep: Callable[[float], None] = time.sleep
-    unsubscribe_url: Callable[[Delivery], str | None] = _no_link
+    unsubscribe_url: LinkOf = _no_link
     finished: list[UUID] = field(default_factory=list[UUID])
     """Starts that ended, until the database is told so: an outage is no crash loop. An environment
     keeps them from one invocation to the next."""
     tally: Tally = field(default_factory=Tally)
     """First attempts, until the breakers are told of them; an environment's, too."""
+    documents: Documents = field(default_factory=Documents)
+    """Templates that were read; an environment's, too."""
 
     def deliver(self, records: Sequence[Record]) -> Report:
         """Deliver ``records``; whatever happens to one group of them, the others go on."""
@@ -155,9 +146,17 @@ class Sender:
             tally=self.tally,
         )
 
+    def _preparer(self) -> Preparer:
+        return Preparer(
+            database=self.database,
+            provider_of=self.provider_of,
+            documents=self.documents,
+            unsubscribe_url=self.unsubscribe_url,
+        )
+
     def _ready(
         self, group: Sequence[Queued], report: Report, started: list[UUID]
-    ) -> dict[UUID, _Ready]:
+    ) -> dict[UUID, Ready]:
         """Return each notification of ``group`` that an attempt may be opened for; note in
         ``started`` which of them had its start counted."""
         messages = [queued.message for queued in group]
@@ -172,7 +171,7 @@ class Sender:
             if message.id in loaded and self._is_due(loaded[message.id], message.lease_number)
         }
         report.counts[ChannelMetric.STALE_DELIVERY] += len(messages) - len(due)
-        return self._prepare(list(due.values()), report)
+        return self._preparer().prepare(list(due.values()), report)
 
     def _is_due(self, delivery: Delivery, lease_number: int) -> bool:
         """Whether the lease still stands, of our channel: the row decides, not the message. One
@@ -183,50 +182,8 @@ class Sender:
             and delivery.channel == self.channel.name
         )
 
-    def _prepare(self, due: Sequence[Delivery], report: Report) -> dict[UUID, _Ready]:
-        """Return the call of each notification that one can be made of; hold the others."""
-        ready: dict[UUID, _Ready] = {}
-        for delivery in due:
-            provider = self.provider_of(delivery.provider, delivery.provider_url)
-            try:
-                call = provider.prepare(self._submission_of(delivery))
-                ready[delivery.id] = _Ready(delivery=delivery, provider=provider, call=call)
-            except Unavailable:  # what the provider needs, not what this one is
-                raise
-            except Exception:  # whatever a row's content does to us, it does to itself alone
-                report.counts[ChannelMetric.UNREADABLE_CONTENT] += 1
-        hold_unreadable(
-            self.database,
-            [(one.id, one.lease_number) for one in due if one.id not in ready],
-        )
-        return ready
-
-    def _submission_of(self, delivery: Delivery) -> Submission:
-        if not delivery.recipient:
-            raise Unreadable("The notification has no recipient.")
-        return Submission(
-            notification_id=delivery.id,
-            attempt_id=delivery.token,
-            organization_id=delivery.organization_id,
-            idempotency_key=delivery.idempotency_key,
-            channel=delivery.channel,
-            recipient=delivery.recipient,
-            content=read_content(delivery.channel, json.loads(delivery.content)),
-            created_at=delivery.created_at,
-            expires_at=delivery.expires_at,
-            category=delivery.category,
-            stream=delivery.stream,
-            sender=SenderIdentity(
-                identity=delivery.sender_identity,
-                configuration_set=delivery.configuration_set,
-                settings=delivery.sender_settings,
-            ),
-            unsubscribe_url=self.unsubscribe_url(delivery),
-            remaining_seconds=delivery.remaining_seconds,
-        )
-
     def _open_all(
-        self, ready: Sequence[_Ready], unopened: set[UUID], report: Report
+        self, ready: Sequence[Ready], unopened: set[UUID], report: Report
     ) -> list[Attempt]:
         """Open an attempt for each that may have one, provider by provider; take from ``unopened``
         those of whom an answer came."""
@@ -243,8 +200,8 @@ class Sender:
                 unopened -= {one.delivery.id for one in of_one}
         return attempts
 
-    def _open(self, ready: Sequence[_Ready], report: Report) -> list[Attempt]:
-        begun = self._begin([one.delivery for one in ready], ready[0].provider)
+    def _open(self, ready: Sequence[Ready], report: Report) -> list[Attempt]:
+        begun = self._begin(ready, ready[0].provider)
         report.counts.update(
             _METRIC_OF_VERDICT[answer.verdict]
             for answer in begun.values()
@@ -261,20 +218,23 @@ class Sender:
             if one.delivery.id in begun and begun[one.delivery.id].send
         ]
 
-    def _begin(self, deliveries: Sequence[Delivery], provider: Provider[Any]) -> dict[UUID, Begun]:
+    def _begin(self, ready: Sequence[Ready], provider: Provider[Any]) -> dict[UUID, Begun]:
         try:
             return begin(
                 self.database,
                 [
                     Opening(
-                        id=delivery.id, lease_number=delivery.lease_number, token=delivery.token
+                        id=one.delivery.id,
+                        lease_number=one.delivery.lease_number,
+                        token=one.delivery.token,
+                        has_address=one.has_call,
                     )
-                    for delivery in deliveries
+                    for one in ready
                 ],
                 declaration=provider.declaration,
                 declarations=self.declarations,
                 remaining_seconds=self.ends_at - time.monotonic() + LEASE_MARGIN_SECONDS,
-                probe=any(delivery.may_probe for delivery in deliveries),
+                probe=any(one.delivery.may_probe for one in ready),
             )
         except Unavailable as error:
             if error.maybe_done:

@@ -13,6 +13,7 @@ from functions.sender.learning import Tally
 from functions.sender.links import unsubscribe_links
 from functions.sender.settings import Settings
 from functions.sender.signing import SigningSecrets
+from functions.sender.words import Documents
 from functions.store.channel import Channels
 from functions.store.connection import Database, connector
 
@@ -45,6 +46,7 @@ class Environment:
         self._threads = ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="call")
         self._finished: list[UUID] = []
         self._tally = Tally()
+        self._documents = Documents()
 
     def sender(self, ends_at: float) -> Sender:
         """Return a sender whose invocation ends at ``ends_at`` (``time.monotonic``)."""
@@ -59,4 +61,5 @@ class Environment:
             unsubscribe_url=self._links,
             finished=self._finished,
             tally=self._tally,
+            documents=self._documents,
         )

@@ -28,6 +28,8 @@ class Fate:
 
     id: UUID
     fate: str
+    candidate_id: UUID | None = None
+    """Of a notification by several channels: its newest candidate, which is what was sent."""
 
 
 NEXT_ACTION_ID = "SELECT uuidv7()"

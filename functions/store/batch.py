@@ -97,10 +97,15 @@ READ_BATCH = """
        AND id = %(batch_id)s
 """
 
-# A position counts even when it repeats another: the counts sum to the total.
+# A position counts even when it repeats another: the counts sum to the total. What is claimed of a
+# notification by several channels are its candidates. Not EXISTS, which may read all of them.
 COUNT_BATCH = """
     SELECT n.channel, n.status, count(*)::int AS number,
-           bool_or(n.lease_number > 0) AS claimed,
+           bool_or(n.lease_number > 0 OR n.channels IS NOT NULL AND (
+                   SELECT c.id
+                     FROM notifications c
+                    WHERE c.parent_id = n.id AND c.lease_number > 0
+                    LIMIT 1) IS NOT NULL) AS claimed,
            max(coalesce(n.final_at, n.updated_at)) AS settled_at
       FROM batches b
      CROSS JOIN LATERAL unnest(b.notification_ids) AS item (id)

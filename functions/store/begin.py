@@ -22,6 +22,9 @@ class Opening:
     id: UUID
     lease_number: int
     token: UUID
+    has_address: bool = True
+    """False: there was no address behind its reference any more, and so there is no call to open
+    an attempt for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,10 @@ class Begun:
     go          the attempt is open
     mine        it was open already by this very token: our COMMIT's answer had been lost
     stale       another lease, no lease, an attempt already open, or the lease ran out
+    erased      it was erased, and nothing is left of it to be sent: ended
     expired     ``expires_at`` passed: ended
+    changed     its recipient's record is gone, or is another than it was decided from: ready at
+                once, unspent, so that the next claim decides anew
     suppressed  the address is suppressed: ended
     paused      the channel or its stream was paused after the lease: due again, unspent
     blocked     a breaker or the endpoint is closed for now: due again, unspent
@@ -54,15 +60,18 @@ class Begun:
 # held:    what may be done, by columns of the locked row and the newest suppression facts.
 #          A doubt under a key is safe to repeat with the provider that knows the key, and for as
 #          long as it does: otherwise it is held. What is blocked is due again when somebody is to
-#          find out, or has: not at once, or it would go round and round.
+#          find out, or has: not at once, or it would go round and round. What has changed is
+#          decided anew before it could be called suppressed: the recipient may have another
+#          address by now. Its version is a scalar: an EXISTS may be planned as one pass over all.
 # opened:  the ledger row; the primary key (notification, lease) admits one attempt per lease.
 # The answer is put together without a join of these: with no statistics of them the planner would
 # compare each row with each, which took half of the time of a set of 100.
 BEGIN = """
     WITH message AS MATERIALIZED (
-        SELECT DISTINCT ON (id) id, lease_number, token
-          FROM unnest(%(ids)b::uuid[], %(leases)b::int4[], %(tokens)b::uuid[])
-               AS m (id, lease_number, token)
+        SELECT DISTINCT ON (id) id, lease_number, token, has_address
+          FROM unnest(%(ids)b::uuid[], %(leases)b::int4[], %(tokens)b::uuid[],
+                      %(addressed)b::boolean[])
+               AS m (id, lease_number, token, has_address)
          ORDER BY id, lease_number DESC
     ),
     instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at),
@@ -73,8 +82,18 @@ BEGIN = """
                     WHEN n.lease_number <> m.lease_number OR n.status <> 'leased'
                       OR n.attempt_id IS NOT NULL OR n.lease_until <= t.at
                     THEN 'stale'
+                    WHEN n.erased_at IS NOT NULL
+                    THEN 'erased'
                     WHEN n.expires_at <= t.at
                     THEN 'expired'
+                    WHEN n.recipient_id IS NOT NULL
+                     AND (NOT m.has_address
+                          OR ((SELECT r.version
+                                 FROM recipients r
+                                WHERE r.organization_id = n.organization_id
+                                  AND r.recipient_id = n.recipient_id)
+                              = n.recipient_version) IS NOT TRUE)
+                    THEN 'changed'
                     WHEN 'suppress' = ANY(ARRAY(   -- the newest fact per category
                          SELECT DISTINCT ON (s.category) s.kind
                            FROM suppressions s
@@ -142,20 +161,20 @@ BEGIN = """
     ),
     ended AS (
         UPDATE notifications n
-           SET status = CASE WHEN h.verdict IN ('paused', 'blocked') THEN 'pending'
-                             WHEN h.verdict NOT IN ('expired', 'suppressed', 'disabled')
-                             THEN 'dead'
+           SET status = CASE WHEN h.verdict IN ('paused', 'blocked', 'changed') THEN 'pending'
+                             WHEN h.verdict IN ('provider_changed', 'key_window_over') THEN 'dead'
                              WHEN n.in_doubt > 0 THEN 'unconfirmed'
-                             WHEN h.verdict = 'disabled' THEN 'suppressed'
-                             ELSE h.verdict END,
-               reason = CASE WHEN h.verdict IN ('expired', 'suppressed') THEN h.verdict
+                             WHEN h.verdict = 'expired' THEN 'expired'
+                             ELSE 'suppressed' END,
+               reason = CASE WHEN h.verdict IN ('erased', 'expired', 'suppressed') THEN h.verdict
                              WHEN h.verdict = 'disabled' THEN 'refused'
-                             WHEN h.verdict NOT IN ('paused', 'blocked') THEN 'outcome_unknown' END,
+                             WHEN h.verdict IN ('provider_changed', 'key_window_over')
+                             THEN 'outcome_unknown' END,
                ready = n.ready AND h.verdict <> 'blocked',
                available_at = CASE WHEN h.verdict = 'blocked' THEN h.again_at
                                    ELSE n.available_at END,
                lease_until = NULL, updated_at = h.at,
-               final_at = CASE WHEN h.verdict IN ('expired', 'suppressed', 'disabled')
+               final_at = CASE WHEN h.verdict IN ('erased', 'expired', 'suppressed', 'disabled')
                                THEN h.at END
           FROM held h
          WHERE n.id = h.id AND h.verdict NOT IN ('go', 'mine', 'stale')
@@ -202,6 +221,7 @@ def begin(
         "ids": ids,
         "leases": [opening.lease_number for opening in openings],
         "tokens": [opening.token for opening in openings],
+        "addressed": [opening.has_address for opening in openings],
         "provider": declaration.name,
         "keyed": names_of_keyed(declarations),
         "key_window_seconds": declaration.key_window_seconds if declaration.keyed else None,

@@ -6,9 +6,12 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import class_row, scalar_row
 
+from functions.core.errors import Fault
+from functions.core.states import Reason
 from functions.store.connection import Database
+from functions.store.request import faults_of, repeats_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class Notification:
     send_at: datetime | None
     expires_at: datetime | None
     available_at: datetime
+    """Of a parent: when its first child was due."""
     attempts_spent: int
     max_attempts: int
     lease_number: int
@@ -53,15 +57,24 @@ class Notification:
     complained: bool
     hold_id: UUID | None
     parent_id: UUID | None
+    template_name: str | None
+    template_version: int | None
+    next_step_at: datetime | None
+    """Of a parent: when its next child is started, if nothing else is heard."""
+    channels: list[str] | None
+    """Of a parent: its candidates, in order."""
 
 
+# A parent is never due itself: shown is when its first child was.
 READ_NOTIFICATION = """
     SELECT id, organization_id, batch_id, batch_index, status, reason, channel, recipient,
            recipient_id, content, priority, category, event_id, reference, metadata, send_at,
-           expires_at, available_at, attempts_spent, max_attempts, lease_number, lease_until,
-           key_epoch, created_at, updated_at, final_at, discarded_at, next_check_at, decide_at,
-           polls, provider, in_doubt, starts, evidence_rank, submitted_at, complained, hold_id,
-           parent_id
+           expires_at,
+           CASE WHEN channels IS NULL THEN available_at ELSE eligible_at END AS available_at,
+           attempts_spent, max_attempts, lease_number, lease_until, key_epoch, created_at,
+           updated_at, final_at, discarded_at, next_check_at, decide_at, polls, provider,
+           in_doubt, starts, evidence_rank, submitted_at, complained, hold_id, parent_id,
+           template_name, template_version, channels, next_step_at
       FROM notifications
      WHERE organization_id = %(organization_id)s
        AND id = %(notification_id)s
@@ -158,22 +171,36 @@ class History:
     attempts: list[Attempt]
     receipts: list[Receipt]
     transitions: list[Transition]
+    children: list[UUID]
+    """Of a parent, in order."""
+    faults: list[Fault]
+    """Of what was asked for by SQL and is not valid."""
 
 
-# The four statements tell one story: they must see the same moment.
+READ_CHILDREN = """
+    SELECT id FROM notifications WHERE parent_id = %(notification_id)s ORDER BY candidate, id
+"""
+
+# The statements tell one story: they must see the same moment.
 SAME_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 def read_history(
     database: Database, *, organization_id: UUID, notification_id: UUID
 ) -> History | None:
-    """Return the notification with its attempts, receipts and transitions; None if not theirs."""
+    """Return the notification with everything that happened to it; None if not theirs.
+
+    The id of a request that repeated an event leads to the notification that was first.
+    """
 
     def work(connection: psycopg.Connection) -> History | None:
         connection.execute(SAME_MOMENT)
-        return history_of(
+        found = history_of(
             connection, organization_id=organization_id, notification_id=notification_id
         )
+        if found is not None or (first := repeats_of(connection, notification_id)) is None:
+            return found
+        return history_of(connection, organization_id=organization_id, notification_id=first)
 
     return database.run(work)
 
@@ -187,8 +214,12 @@ def history_of(
     )
     if notification is None:
         return None
-    # The id is known to be this organization's: the three below need no further predicate.
+    # The id is known to be this organization's: those below need no further predicate.
     parameters = {"notification_id": notification_id}
+    children: list[UUID] = []
+    if notification.channels is not None:
+        with connection.cursor(row_factory=scalar_row) as cursor:
+            children = cursor.execute(READ_CHILDREN, parameters).fetchall()
     with (
         connection.cursor(row_factory=class_row(Attempt)) as attempts,
         connection.cursor(row_factory=class_row(Receipt)) as receipts,
@@ -199,6 +230,12 @@ def history_of(
             attempts=attempts.execute(READ_ATTEMPTS, parameters).fetchall(),
             receipts=receipts.execute(READ_RECEIPTS, parameters).fetchall(),
             transitions=transitions.execute(READ_TRANSITIONS, parameters).fetchall(),
+            children=children,
+            faults=(
+                faults_of(connection, notification_id)
+                if notification.reason == Reason.INVALID
+                else []
+            ),
         )
 
 
@@ -225,10 +262,12 @@ class Filters:
 LIST_NOTIFICATIONS = """
     SELECT id, organization_id, batch_id, batch_index, status, reason, channel, recipient,
            recipient_id, NULL AS content, priority, category, event_id, reference, metadata,
-           send_at, expires_at, available_at, attempts_spent, max_attempts, lease_number,
-           lease_until, key_epoch, created_at, updated_at, final_at, discarded_at, next_check_at,
-           decide_at, polls, provider, in_doubt, starts, evidence_rank, submitted_at, complained,
-           hold_id, parent_id
+           send_at, expires_at,
+           CASE WHEN channels IS NULL THEN available_at ELSE eligible_at END AS available_at,
+           attempts_spent, max_attempts, lease_number, lease_until, key_epoch, created_at,
+           updated_at, final_at, discarded_at, next_check_at, decide_at, polls, provider,
+           in_doubt, starts, evidence_rank, submitted_at, complained, hold_id, parent_id,
+           template_name, template_version, channels, next_step_at
       FROM notifications
      WHERE organization_id >= %(organization_id)s
        AND organization_id <= %(organization_id)s

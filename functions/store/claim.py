@@ -36,6 +36,17 @@ class Leased:
     attempts_spent: int
     in_doubt: int
     now: datetime
+    recipient_id: str | None = None
+    """Of a recipient by reference: the policy chooses an address behind it."""
+    expires_at: datetime | None = None
+    contact_hash: bytes | None = None
+    """Of the address that was chosen last, and ``locale`` with it."""
+    locale: str | None = None
+    had_attempt: bool = False
+    """Something may have been made of it already: a further attempt says the same words."""
+    is_erased: bool = False
+    decision: str | None = None
+    """What this claim's verdict was decided from, as JSON."""
 
     @property
     def is_first(self) -> bool:
@@ -135,7 +146,9 @@ LEASE_PAGE = """
          WHERE n.id = ANY(ARRAY(SELECT id FROM due))
         RETURNING n.id, n.organization_id, n.lease_number, n.channel, n.stream, n.priority,
                   n.category, n.country, n.origin, n.address_hash, n.attempts_spent, n.in_doubt,
-                  t.at AS now
+                  t.at AS now, n.recipient_id, n.expires_at, n.contact_hash, n.locale,
+                  n.key_first_used_at IS NOT NULL AS had_attempt,
+                  n.erased_at IS NOT NULL AS is_erased
     ),
     summary AS (
         SELECT coalesce(
@@ -185,13 +198,14 @@ def lease_page(
 
 
 # Fenced by the lease, and only while no attempt is open. What is merely blocked goes on waiting in
-# the eyes of whoever measures how long it takes: only the policy moves `eligible_at`.
+# the eyes of whoever measures how long it takes: only the policy moves `eligible_at`. What it was
+# decided from is kept beside the verdict, but for what was erased meanwhile.
 RECORD_VERDICTS = """
     WITH decision AS MATERIALIZED (
         SELECT * FROM unnest(%(ids)b::uuid[], %(leases)b::int4[], %(verdicts)b::text[],
                              %(reasons)b::text[], %(untils)b::timestamptz[],
-                             %(blocked)b::boolean[])
-                      AS d (id, lease_number, verdict, reason, until, blocked)
+                             %(blocked)b::boolean[], %(inputs)b::text[])
+                      AS d (id, lease_number, verdict, reason, until, blocked, inputs)
     ),
     decided AS (
         UPDATE notifications n
@@ -204,6 +218,8 @@ RECORD_VERDICTS = """
                available_at = coalesce(d.until, n.available_at),
                eligible_at = CASE WHEN d.blocked THEN n.eligible_at
                                   ELSE coalesce(d.until, n.eligible_at) END,
+               decision = CASE WHEN n.erased_at IS NULL THEN coalesce(d.inputs::jsonb, n.decision)
+                               ELSE n.decision END,
                lease_until = NULL,
                final_at = CASE WHEN d.verdict = 'suppress' THEN t.at ELSE n.final_at END,
                updated_at = t.at
@@ -248,6 +264,7 @@ def record_verdicts(
         "reasons": [verdict.reason for _, verdict in against],
         "untils": [verdict.until if isinstance(verdict, Defer) else None for _, verdict in against],
         "blocked": [isinstance(verdict, Defer) and verdict.blocked for _, verdict in against],
+        "inputs": [row.decision for row, _ in against],
         "now": now,
     }
     database.run(lambda connection: connection.execute(RECORD_VERDICTS, parameters))

@@ -77,10 +77,10 @@ CLOSE = """
                                       AND r.attempt_id = a.id AND r.applied
                                       AND r.evidence_rank > 0)
                               THEN 'accepted' ELSE o.outcome END,
-               reference = o.reference, http_status = o.http_status,
-               code = o.code, detail = o.detail, scope = o.scope,
-               retry_after_seconds = o.retry_after_seconds,
-               evidence_rank = o.rank, finished_at = coalesce(
+               reference = o.reference, http_status = o.http_status, code = o.code,
+               retry_after_seconds = o.retry_after_seconds, detail = CASE WHEN (
+                   SELECT erased_at FROM notifications WHERE id = o.id) IS NULL THEN o.detail END,
+               scope = o.scope, evidence_rank = o.rank, finished_at = coalesce(
                    a.finished_at, greatest(a.started_at, t.at - o.ago * interval '1 second'))
           FROM outcome o CROSS JOIN instant t
          WHERE a.notification_id = ANY(%(ids)b::uuid[])

@@ -24,8 +24,13 @@ class Delivery:
     status: str
     channel: str
     recipient: str | None
+    """The address: given, or chosen when it was claimed and still behind its reference."""
+    recipient_id: str | None
     content: str
     """JSON as text: what one row's content does to its reader shall not touch its neighbours."""
+    template_name: str | None
+    template_version: int | None
+    locale: str | None
     priority: str
     category: str
     stream: str
@@ -33,6 +38,7 @@ class Delivery:
     origin: str | None
     address_hash: bytes
     created_at: datetime
+    erased_at: datetime | None
     expires_at: datetime | None
     remaining_seconds: float | None
     """Until ``expires_at``, by the database's clock."""
@@ -57,15 +63,33 @@ class Delivery:
     """The channel has a second provider, and as far as is known that one takes what it is given."""
 
     @property
+    def is_out_of_reach(self) -> bool:
+        """There is nothing to call a provider with any more, and nothing wrong with that: it was
+        erased, or what is behind its reference has changed since it was claimed."""
+        is_gone = self.recipient_id is not None and self.recipient is None
+        return self.erased_at is not None or is_gone
+
+    @property
     def idempotency_key(self) -> str:
         """The key the provider sees: the same for every attempt of one epoch."""
         return f"{self.id}.{self.key_epoch}" if self.key_epoch else str(self.id)
 
 
+# The address is looked for among those of its recipient, which are few; by the index of addresses
+# it would be among all who share it. OFFSET keeps the planner from that.
 LOAD = """
-    SELECT n.id, n.organization_id, n.lease_number, n.status, n.channel, n.recipient,
-           n.content::text AS content, n.priority, n.category, n.stream, n.country, n.origin,
-           n.address_hash, n.created_at, n.expires_at,
+    SELECT n.id, n.organization_id, n.lease_number, n.status, n.channel,
+           coalesce(n.recipient,
+                    (SELECT p.address
+                       FROM (SELECT address, address_hash
+                               FROM contact_points
+                              WHERE organization_id = n.organization_id
+                                AND recipient_id = n.recipient_id AND channel = n.channel
+                             OFFSET 0) p
+                      WHERE p.address_hash = n.contact_hash)) AS recipient, n.recipient_id,
+           n.content::text AS content, n.template_name, n.template_version, n.locale,
+           n.priority, n.category, n.stream, n.country, n.origin,
+           n.address_hash, n.created_at, n.erased_at, n.expires_at,
            extract(epoch FROM n.expires_at - t.at)::float8 AS remaining_seconds,
            n.key_epoch, uuidv7() AS token, chosen.provider,
            CASE chosen.provider WHEN c.provider THEN c.provider_url

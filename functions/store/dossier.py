@@ -11,6 +11,7 @@ from psycopg.rows import class_row, dict_row, scalar_row
 from functions.store.browse import SAME_MOMENT, History, history_of
 from functions.store.bucket import RECOVERY_SECONDS
 from functions.store.connection import Database
+from functions.store.decided import Decided, decided_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +110,11 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dossier:
-    """A notification's history, who moved it by hand, what its channel would do next, and what
-    lies in its way."""
+    """A notification's history, what was decided of it, who moved it by hand, what its channel
+    would do next, and what lies in its way."""
 
     history: History
+    decided: Decided
     operator_actions: list[OperatorAction]
     channel: ChannelPolicy
     way: Way
@@ -169,6 +171,7 @@ def read_dossier(database: Database, *, notification_id: UUID) -> Dossier | None
             (policy,) = policies.execute(READ_POLICY, channel).fetchall()
             return Dossier(
                 history=history,
+                decided=decided_of(connection, notification_id),
                 operator_actions=actions.execute(READ_ACTIONS, {"ids": ids}).fetchall(),
                 channel=policy,
                 way=_way_of(connection, notification_id),

@@ -8,8 +8,6 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row
 
-from functions.store.lock import lock_notifications
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
@@ -109,6 +107,7 @@ APPLY = """
                discarded_at = CASE WHEN NOT j.better OR j.ended_by_us THEN n.discarded_at END,
                final_at = CASE WHEN NOT j.better OR j.ended_by_us THEN n.final_at
                                WHEN j.rank > 1 THEN j.at END,
+               told_status = NULL, -- a parent is to hear of it, also where the status stays
                updated_at = j.at
           FROM judged j
          WHERE n.id = j.notification_id
@@ -147,6 +146,20 @@ APPLY = """
 """
 
 
+# The lock of lock.py, which every writer of a set takes first; and which of the rows were erased,
+# as they are now that nobody else can move them.
+LOCK_AND_TELL_ERASED = """
+    SELECT id, erased_at IS NOT NULL
+      FROM notifications
+     WHERE id = ANY(%(ids)b::uuid[])
+     ORDER BY id
+       FOR UPDATE
+"""
+
+# What was erased stays so: a report that comes after it leaves no address either.
+ERASE_LATE = "SELECT erase_receipts(%(receipts)b::uuid[], '{}')"
+
+
 def apply(
     connection: psycopg.Connection,
     stored: Sequence[Stored],
@@ -161,7 +174,10 @@ def apply(
     nothing = Applied(applied=0, after_zero_submissions=0)
     if not matched:
         return nothing
-    lock_notifications(connection, [row.notification_id for row in matched if row.notification_id])
+    about = {"ids": [row.notification_id for row in matched]}
+    erased = {id for id, erased in connection.execute(LOCK_AND_TELL_ERASED, about) if erased}
+    if late := [row.id for row in matched if row.notification_id in erased]:
+        connection.execute(ERASE_LATE, {"receipts": late})
     parameters = {
         "ids": [row.id for row in matched],
         "actor": actor,

@@ -57,7 +57,8 @@ READY_GAUGES = """
      ORDER BY c.name, p.priority
 """
 
-# Each count reads one partial index of live rows, once for all channels.
+# Each count reads one partial index of live rows, once for all channels. Parents of fallback
+# candidates only show how these stand, and are not counted beside them.
 CHANNEL_GAUGES = """
     SELECT c.name AS channel,
            coalesce(sum(live.number) FILTER (WHERE live.kind = 'leased'), 0)::int AS leased,
@@ -76,17 +77,17 @@ CHANNEL_GAUGES = """
            UNION ALL
            SELECT channel, 'waiting', count(*)
              FROM notifications
-            WHERE status = 'pending' AND NOT ready
+            WHERE status = 'pending' AND NOT ready AND channels IS NULL
             GROUP BY channel
            UNION ALL
            SELECT channel, status, count(*)
              FROM notifications
-            WHERE status IN ('submitted', 'uncertain')
+            WHERE status IN ('submitted', 'uncertain') AND channels IS NULL
             GROUP BY channel, status
            UNION ALL
            SELECT channel, status, count(*)
              FROM notifications
-            WHERE status = 'dead' AND discarded_at IS NULL
+            WHERE status = 'dead' AND discarded_at IS NULL AND channels IS NULL
             GROUP BY channel, status) live
         ON live.channel = c.name
      GROUP BY c.name

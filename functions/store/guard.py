@@ -67,6 +67,7 @@ class _Row:
     recipient: str | None
     address_hash: bytes
     content: Any
+    segments: int | None
     is_reserved: bool
 
     @property
@@ -79,7 +80,7 @@ class _Row:
             country=self.country,
             prefix=self.prefix,
             recipient_hash=self.address_hash,
-            segments=segments_of(self.content),
+            segments=self.segments or segments_of(self.content),
             is_reserved=self.is_reserved,
         )
 
@@ -113,9 +114,19 @@ def guard(
 
 # is_reserved: it was let out today under an earlier lease (or this one, and the answer was lost),
 #              and no attempt since then may have been accepted: nothing was paid for it yet.
+# recipient:   where it stands behind a reference, the number that was chosen there. A sub-select: a
+#              join might read all that there are.
+# segments:    of words by template it is told how many parts they are at most.
 READ_CANDIDATES = """
     SELECT n.id, n.organization_id, n.lease_number, n.status, n.reason, n.hold_id,
-           coalesce(n.country, '') AS country, n.recipient, n.address_hash, n.content,
+           coalesce(n.country, '') AS country,
+           coalesce(n.recipient,
+                    (SELECT c.address
+                       FROM contact_points c
+                      WHERE c.organization_id = n.organization_id
+                        AND c.recipient_id = n.recipient_id AND c.channel = 'sms'
+                        AND c.address_hash = n.contact_hash)) AS recipient,
+           n.address_hash, n.content, n.segments,
            coalesce(r.day = %(day)s, false)
            AND NOT EXISTS (SELECT FROM attempts a
                             WHERE a.notification_id = n.id AND a.lease_number >= r.lease_number

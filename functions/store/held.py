@@ -1,7 +1,8 @@
 """Held notifications: list them, send them once more, or let them rest.
 
-A requeue starts a new budget and keeps the history. It never sends blindly: a row whose attempt may
-have been accepted needs the operator's word that a duplicate is acceptable.
+Of a notification by several channels a candidate is held, which it follows. A requeue starts a new
+budget and keeps the history. It never sends blindly: a row whose attempt may have been accepted
+needs the operator's word that a duplicate is acceptable.
 """
 
 from collections import Counter
@@ -45,7 +46,7 @@ LIST_HELD = """
     WITH held AS MATERIALIZED (
         SELECT *
           FROM notifications
-         WHERE status = 'dead' AND discarded_at IS NULL
+         WHERE status = 'dead' AND discarded_at IS NULL AND channels IS NULL
            AND channel = ANY(%(channels)s)
            AND (%(organization_id)s::uuid IS NULL OR organization_id = %(organization_id)s)
            AND (%(reason)s::text IS NULL OR reason = %(reason)s)
@@ -101,11 +102,14 @@ def list_held(
 # What a requeue of each row would come to; "requeued" for those that it may, and for those that
 # this very action did: repeated after a COMMIT whose answer was lost, it must not say that somebody
 # else had scheduled them. `safe`: the provider still knows the key under which an attempt is in
-# doubt, so that another cannot take effect twice; what is not known to be safe is not.
+# doubt, so that another cannot take effect twice; what is not known to be safe is not. A candidate
+# is sent no more when its parent was withdrawn or another one delivered, and needs consent while a
+# later one goes on. None starts meanwhile: whoever starts one has to hold this one's lock, too.
 JUDGE = """
     WITH instant AS MATERIALIZED (SELECT coalesce(%(now)s, clock_timestamp()) AS at)
     SELECT m.id,
            CASE WHEN n.id IS NULL THEN 'not_found'
+                WHEN n.channels IS NOT NULL THEN 'sent_by_candidates'
                 WHEN EXISTS (SELECT FROM transitions
                               WHERE notification_id = n.id
                                 AND operator_action_id = %(operator_action_id)s) THEN 'requeued'
@@ -115,13 +119,22 @@ JUDGE = """
                 WHEN n.discarded_at IS NOT NULL THEN 'discarded'
                 WHEN n.attempt_id IS NOT NULL THEN 'attempt_open'
                 WHEN n.expires_at <= t.at THEN 'expired'
-                WHEN (n.reason = 'outcome_unknown' OR n.in_doubt > 0 AND NOT k.safe)
+                WHEN p.status = 'cancelled' THEN 'cancelled'
+                WHEN others.are_told THEN 'delivered'
+                WHEN (n.reason = 'outcome_unknown' OR n.in_doubt > 0 AND NOT k.safe
+                      OR others.go_on)
                  AND NOT %(may_send_twice)s THEN 'needs_consent'
-                ELSE 'requeued' END AS fate
+                WHEN n.reason = 'invalid' THEN 'invalid'
+                ELSE 'requeued' END AS fate,
+           CASE WHEN n.channels IS NOT NULL
+                THEN (SELECT c.id FROM notifications c
+                       WHERE c.parent_id = n.id
+                       ORDER BY c.candidate DESC LIMIT 1) END AS candidate_id
       FROM unnest(%(ids)b::uuid[]) WITH ORDINALITY AS m (id, place)
      CROSS JOIN instant t
       LEFT JOIN notifications n ON n.id = m.id
       LEFT JOIN channels c ON c.name = n.channel
+      LEFT JOIN notifications p ON p.id = n.parent_id
      CROSS JOIN LATERAL (
            SELECT coalesce(n.provider = c.provider AND n.provider = ANY(%(keyed)s), false)
                   AND NOT EXISTS (SELECT FROM attempts a
@@ -130,6 +143,13 @@ JUDGE = """
                   AND coalesce(n.key_first_used_at
                       + (%(windows)s::float8[])[array_position(%(keyed)s, n.provider)]
                       * interval '1 second' > t.at, true) AS safe) k
+     CROSS JOIN LATERAL (
+           SELECT bool_or(s.status = 'delivered') AS are_told,
+                  bool_or(s.candidate > n.candidate
+                          AND (s.in_doubt > 0 OR s.status IN ('pending', 'leased', 'submitted',
+                                                              'unconfirmed'))) AS go_on
+             FROM notifications s
+            WHERE s.parent_id = n.parent_id) others
      ORDER BY m.place
 """
 
@@ -195,7 +215,8 @@ def requeue(
     needs_consent      an attempt may have been accepted, and ``may_send_twice`` is not given
     attempt_open       a sender may still be at work; the sweep closes its attempt within minutes
     expired            its ``expires_at`` has passed
-    discarded, not_found, or the status it has
+    sent_by_candidates a parent; its newest candidate is named
+    discarded, not_found, or the status it has, or that its chain has: cancelled, delivered
     """
     parameters = _parameters(
         ids, may_send_twice=may_send_twice, declarations=declarations, action=action, now=now
@@ -245,21 +266,27 @@ def _result(fates: Sequence[Fate]) -> dict[str, object]:
 JUDGE_DISCARD = """
     SELECT m.id,
            CASE WHEN n.id IS NULL THEN 'not_found'
+                WHEN n.channels IS NOT NULL THEN 'sent_by_candidates'
                 WHEN EXISTS (SELECT FROM transitions
                               WHERE notification_id = n.id
                                 AND operator_action_id = %(operator_action_id)s) THEN 'discarded'
                 WHEN n.status <> 'dead' THEN n.status
                 WHEN n.discarded_at IS NOT NULL THEN 'already_discarded'
-                ELSE 'discarded' END AS fate
+                ELSE 'discarded' END AS fate,
+           CASE WHEN n.channels IS NOT NULL
+                THEN (SELECT c.id FROM notifications c
+                       WHERE c.parent_id = n.id
+                       ORDER BY c.candidate DESC LIMIT 1) END AS candidate_id
       FROM unnest(%(ids)b::uuid[]) WITH ORDINALITY AS m (id, place)
       LEFT JOIN notifications n ON n.id = m.id
      ORDER BY m.place
 """
 
+# A parent is to hear of it, though the status is the same.
 DISCARD = """
     WITH discarded AS (
         UPDATE notifications n
-           SET discarded_at = t.at, final_at = t.at, updated_at = t.at
+           SET discarded_at = t.at, final_at = t.at, updated_at = t.at, told_status = NULL
           FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
          WHERE n.id = ANY(%(ids)b::uuid[]) AND n.status = 'dead' AND n.discarded_at IS NULL
         RETURNING n.id, n.organization_id, t.at
@@ -277,7 +304,7 @@ def discard(
 ) -> list[Fate]:
     """Let the held ones of ``ids`` rest: final, with their reason kept; evidence may still come.
 
-    Fates: discarded, already_discarded, not_found, or the status it has.
+    Fates: discarded, already_discarded, sent_by_candidates, not_found, or the status it has.
     """
     parameters = {"ids": list(dict.fromkeys(ids)), "operator_action_id": action.id, "now": now}
 

@@ -43,7 +43,8 @@ CLAIM_KEY = """
            coalesce(%(now)s, clock_timestamp()) + %(kept_hours)s * interval '1 hour'
     ON CONFLICT (organization_id, route, key) DO UPDATE
        SET request_sha256 = EXCLUDED.request_sha256, batch_id = EXCLUDED.batch_id, response = NULL,
-           created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at
+           notification_id = NULL, created_at = EXCLUDED.created_at,
+           expires_at = EXCLUDED.expires_at
      WHERE k.expires_at <= coalesce(%(now)s, clock_timestamp())
     RETURNING batch_id
 """
@@ -60,18 +61,22 @@ def claim_key(
 
 KEEP_RESPONSE = """
     UPDATE idempotency_keys
-       SET response = %(response)s, batch_id = NULL
+       SET response = %(response)s, notification_id = %(notification_id)s, batch_id = NULL
      WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
 """
 
 
-def keep_response(connection: psycopg.Connection, request: Request, response: str) -> None:
-    """Keep the text of the answer under a key that ``claim_key`` has just given."""
-    connection.execute(KEEP_RESPONSE, {**request.parameters(), "response": response})
+def keep_response(
+    connection: psycopg.Connection, request: Request, response: str, *, notification_id: UUID
+) -> None:
+    """Keep the text of the answer, which shows this notification, under a key that ``claim_key``
+    has just given."""
+    shown = {"response": response, "notification_id": notification_id}
+    connection.execute(KEEP_RESPONSE, {**request.parameters(), **shown})
 
 
 READ_KEY = """
-    SELECT request_sha256, batch_id, response
+    SELECT request_sha256, batch_id, response, notification_id
       FROM idempotency_keys
      WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
 """
@@ -79,10 +84,12 @@ READ_KEY = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a key stands for: a batch, or the text of an answer."""
+    """What a key stands for: a batch, or the text of an answer that shows a notification."""
 
     batch_id: UUID | None
     response: str | None
+    """None of a batch, and where its notification was erased."""
+    notification_id: UUID | None
 
 
 def read_key(connection: psycopg.Connection, request: Request) -> Kept:
@@ -90,10 +97,10 @@ def read_key(connection: psycopg.Connection, request: Request) -> Kept:
     row = connection.execute(READ_KEY, request.parameters()).fetchone()
     if row is None:
         raise Unavailable("The idempotency key expired while its request was being repeated.")
-    request_sha256, batch_id, response = row
+    request_sha256, batch_id, response, notification_id = row
     if request_sha256 != request.request_sha256:
         raise IdempotencyKeyReused
-    return Kept(batch_id=batch_id, response=response)
+    return Kept(batch_id=batch_id, response=response, notification_id=notification_id)
 
 
 # A key that is just being taken over is locked by its request, and skipped.

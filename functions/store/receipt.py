@@ -74,7 +74,8 @@ def channel_of(
 
 # Matched by the attempt that our key names, then by the key's notification, then by the reference
 # of the provider (one of those whose reports come by this door). Sorted, so that two sets in
-# opposite order do not wait for each other.
+# opposite order do not wait for each other. One about nothing that is known, to an address that was
+# erased, does not bring it back; what is about something is left to `apply`, which holds its lock.
 STORE = """
     WITH incoming AS MATERIALIZED (
         SELECT *
@@ -95,9 +96,11 @@ STORE = """
             recipient_hash, reason, occurred_at, received_at, raw)
     SELECT %(provider)s, i.event_key, n.organization_id, n.id,
            coalesce(own.id, CASE WHEN a.notification_id = n.id THEN a.id END), i.type,
-           i.evidence_rank, i.permanent, i.complaint, i.address_at_fault, i.refused, i.fact::jsonb,
-           i.idempotency_key, i.reference, i.recipient_hash, i.reason,
-           coalesce(i.occurred_at, t.at), t.at, i.raw
+           i.evidence_rank, i.permanent, i.complaint, i.address_at_fault, i.refused,
+           CASE WHEN gone.is_so THEN i.fact::jsonb - 'evidence' ELSE i.fact::jsonb END,
+           i.idempotency_key, i.reference, i.recipient_hash,
+           CASE WHEN gone.is_so THEN code_or_null(i.reason, '{}') ELSE i.reason END,
+           coalesce(i.occurred_at, t.at), t.at, CASE WHEN gone.is_so THEN '' ELSE i.raw END
       FROM incoming i
      CROSS JOIN instant t
       LEFT JOIN attempts own ON own.notification_id = i.named AND own.id = i.attempt_id
@@ -108,6 +111,12 @@ STORE = """
               AND reference = i.reference
             ORDER BY started_at LIMIT 1) a ON true
       LEFT JOIN notifications n ON n.id = coalesce(i.named, a.notification_id)
+     CROSS JOIN LATERAL (
+           SELECT n.id IS NULL AND i.recipient_hash IS NOT NULL
+                  AND EXISTS (SELECT FROM notifications e
+                               WHERE e.erased_at IS NOT NULL
+                                 AND coalesce(e.contact_hash, e.recipient_hash)
+                                     = i.recipient_hash) AS is_so) gone
      ORDER BY i.event_key
     ON CONFLICT (provider, event_key) DO NOTHING
     RETURNING id, notification_id

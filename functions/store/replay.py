@@ -16,6 +16,7 @@ from psycopg.rows import class_row, scalar_row
 from functions.core.evidence import Receipt, StoredReceipt, named_by
 from functions.store.action import Action, record_action, result_of
 from functions.store.connection import Database
+from functions.store.evidence import ERASE_LATE
 from functions.store.lock import lock_notifications
 from functions.store.receipt import fact_of
 from functions.store.rejudge import rejudge
@@ -173,6 +174,7 @@ def _rewrite(
         rewritten = cursor.execute(REWRITE, parameters).fetchall()
     if not rewritten:
         return 0, 0
+    connection.execute(ERASE_LATE, {"receipts": [one.id for one in rewritten]})
     concerned = {id for one in rewritten for id in (one.notification_id, one.was_about) if id}
     if not concerned <= locked:  # matched by somebody else, while this waited for the receipts
         lock_notifications(connection, list(concerned))

@@ -56,11 +56,13 @@ SUPPRESS_FOR_ALL = """
     INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind, reason,
                               source, source_at, evidence)
     SELECT o.id, %(channel)s, %(recipient_hash)s,
-           CASE WHEN o.id = r.organization_id THEN %(recipient)s END, 'suppress',
+           CASE WHEN o.id = r.organization_id AND n.erased_at IS NULL THEN %(recipient)s END,
+           'suppress',
            %(reason)s, %(source)s, coalesce(%(at)s, %(now)s, clock_timestamp()),
            %(evidence)s::jsonb || jsonb_build_object('receipt_id', r.id)
       FROM organizations o
       JOIN receipts r ON r.id = %(receipt_id)s
+      LEFT JOIN notifications n ON n.id = r.notification_id
       LEFT JOIN LATERAL (
            SELECT s.kind, s.reason, s.source_at
              FROM suppressions s

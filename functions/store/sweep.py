@@ -171,6 +171,7 @@ def sweep(
     return database.run(take_back)
 
 
+# A parent of fallback candidates follows them: they have its `expires_at`.
 EXPIRE = """
     WITH expired AS (
         UPDATE notifications n
@@ -181,6 +182,7 @@ EXPIRE = """
                SELECT id FROM notifications
                 WHERE status = 'pending'
                   AND expires_at <= (SELECT coalesce(%(now)s, clock_timestamp()))
+                  AND channels IS NULL
                 ORDER BY expires_at
                 LIMIT %(limit)s
                   FOR UPDATE SKIP LOCKED))

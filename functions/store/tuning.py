@@ -47,6 +47,7 @@ class ChannelTuning:
     unknown_policy: str
     poll_rate: float
     endpoint_concurrency: int
+    fallback_after_seconds: float
     paused: bool
     lease_seconds: float
 
@@ -93,7 +94,8 @@ READ_STATES = """
            max_in_flight, page, lease_seconds, provider_deadline_seconds, retries, backoff_curve,
            backoff_base_seconds, backoff_cap_seconds, max_attempts, waiting_limit_seconds,
            check_base_seconds, check_cap_seconds, cutoff_seconds, grace_seconds, unknown_policy,
-           poll_rate, endpoint_concurrency, paused_at IS NOT NULL AS paused, paused_at, slowed_at,
+           poll_rate, endpoint_concurrency, fallback_after_seconds,
+           paused_at IS NOT NULL AS paused, paused_at, slowed_at,
            rate * least(1, slow_factor * 2 ^ least(64, greatest(0, coalesce(
                   extract(epoch FROM clock_timestamp() - slowed_at), 0)) / %(recovery_seconds)s))
            AS effective_rate,
@@ -149,7 +151,8 @@ LOCK_CHANNEL = """
            max_in_flight, page, provider_deadline_seconds, retries, backoff_curve,
            backoff_base_seconds, backoff_cap_seconds, max_attempts, waiting_limit_seconds,
            check_base_seconds, check_cap_seconds, cutoff_seconds, grace_seconds, unknown_policy,
-           poll_rate, endpoint_concurrency, paused_at IS NOT NULL AS paused, lease_seconds
+           poll_rate, endpoint_concurrency, fallback_after_seconds,
+           paused_at IS NOT NULL AS paused, lease_seconds
       FROM channels
      WHERE name = %(channel)s
        FOR UPDATE
@@ -169,6 +172,7 @@ TUNE_CHANNEL = """
            cutoff_seconds = %(cutoff_seconds)s, grace_seconds = %(grace_seconds)s,
            unknown_policy = %(unknown_policy)s, poll_rate = %(poll_rate)s,
            endpoint_concurrency = %(endpoint_concurrency)s,
+           fallback_after_seconds = %(fallback_after_seconds)s,
            paused_at = CASE WHEN %(paused)s THEN coalesce(paused_at, clock_timestamp()) END
      WHERE name = %(channel)s
 """

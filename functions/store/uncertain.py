@@ -41,7 +41,7 @@ LIST_UNCERTAIN = """
     WITH uncertain AS MATERIALIZED (
         SELECT *
           FROM notifications
-         WHERE status = 'uncertain' AND channel = ANY(%(channels)s)
+         WHERE status = 'uncertain' AND channel = ANY(%(channels)s) AND channels IS NULL
            AND (%(organization_id)s::uuid IS NULL OR organization_id = %(organization_id)s)
            AND (%(after)s::uuid IS NULL OR id > %(after)s)
     )
@@ -82,7 +82,8 @@ def list_uncertain(
 
 
 JUDGE_SETTLE = """
-    SELECT CASE WHEN status = 'uncertain' THEN 'settled'
+    SELECT CASE WHEN channels IS NOT NULL THEN 'sent_by_candidates'
+                WHEN status = 'uncertain' THEN 'settled'
                 WHEN discarded_at IS NOT NULL THEN 'discarded'
                 WHEN status = 'dead' AND attempt_id IS NOT NULL THEN 'attempt_open'
                 WHEN status = 'dead' AND in_doubt > 0 AND %(finding)s <> 'hold' THEN 'settled'
@@ -109,7 +110,7 @@ def settle(
                          another reason holds it
     hold                 held for a person, as its channel's policy may say too
 
-    Fates: settled, not_found, attempt_open, discarded, or the status it has.
+    Fates: settled, sent_by_candidates, not_found, attempt_open, discarded, or the status it has.
     """
 
     def work(connection: psycopg.Connection) -> Fate:

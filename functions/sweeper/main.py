@@ -50,6 +50,8 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
             ServiceMetric.STOPPED_ENDPOINT_COUNT: report.stopped_endpoints,
         }
     )
+    if report.oldest_request_seconds is not None:
+        emit_metrics({ServiceMetric.OLDEST_REQUEST_AGE_SECONDS: report.oldest_request_seconds})
     answer = {"expired": report.expired, "swept": report.swept, "forgotten": report.forgotten}
     logger.info("Swept", extra=answer)
     return answer

@@ -1,5 +1,6 @@
 """One sweep: leases that ran out, rows that expired, and the gauges of what waits."""
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from functions.core.metric import ChannelMetric
 from functions.store.breaker import close_unused
 from functions.store.channel import read_channels
 from functions.store.connection import Database
+from functions.store.erase import continue_erasures
 from functions.store.gauge import (
     ChannelGauge,
     ReadyGauge,
@@ -17,8 +19,12 @@ from functions.store.gauge import (
     stopped_endpoints,
 )
 from functions.store.idempotency import FORGOTTEN_AT_ONCE, forget_expired_keys
+from functions.store.request import forget_repeats, oldest_waiting_seconds
 from functions.store.sms_forget import forget
 from functions.store.sweep import SWEPT_AT_ONCE, Swept, expire, sweep
+
+ERASING_SECONDS = 10.0
+"""For what an erasure that ran out of its time has left."""
 
 MAX_ROUNDS = 40
 """Statements of 500 rows per channel and run: what is left waits for the next minute."""
@@ -31,10 +37,13 @@ class Report:
     swept: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     expired: int = 0
     forgotten: int = 0
-    """Idempotency keys past their 24 hours, and what the SMS guard needs no more."""
+    """Idempotency keys past their 24 hours, requests that repeated others a week ago, and what the
+    SMS guard needs no more."""
     ready: Sequence[ReadyGauge] = ()
     channels: Sequence[ChannelGauge] = ()
     stopped_endpoints: int = 0
+    oldest_request_seconds: float | None = None
+    """Of those that wait to be drained; None where none does."""
 
 
 def run_sweep(database: Database, *, declarations: Sequence[Declaration]) -> Report:
@@ -52,16 +61,19 @@ def run_sweep(database: Database, *, declarations: Sequence[Declaration]) -> Rep
         report.expired += expired
         if expired < SWEPT_AT_ONCE:
             break
-    for _ in range(MAX_ROUNDS):
-        forgotten = forget_expired_keys(database)
-        report.forgotten += forgotten
-        if forgotten < FORGOTTEN_AT_ONCE:
-            break
+    for forget_some in (forget_expired_keys, forget_repeats):
+        for _ in range(MAX_ROUNDS):
+            forgotten = forget_some(database)
+            report.forgotten += forgotten
+            if forgotten < FORGOTTEN_AT_ONCE:
+                break
     report.forgotten += forget(database)
+    continue_erasures(database, ends_at=time.monotonic() + ERASING_SECONDS)
     close_unused(database)
     report.ready = ready_gauges(database)
     report.channels = channel_gauges(database)
     report.stopped_endpoints = stopped_endpoints(database)
+    report.oldest_request_seconds = oldest_waiting_seconds(database)
     return report
 
 

@@ -66,6 +66,9 @@ class Clients:
     def email(self) -> "SESV2Client":
         return self._client("sesv2")
 
+    def event_bus(self) -> Any:
+        return self._client("events")
+
     def functions(self) -> "LambdaClient":
         return self._client("lambda")
 

@@ -53,6 +53,8 @@ def test_nothing_but_the_topic_puts_anything_on_the_queue(service: Template) -> 
     for policy in service.of_type("AWS::SQS::QueuePolicy").values():
         document = policy["Properties"]["PolicyDocument"]
         queue = service.named(policy["Properties"]["Queues"][0], "QueueName")
+        if queue == "sendoff-ingest-dlq":
+            continue  # the bus keeps there what it could not deliver: see test_doors
         if queue != "sendoff-events":
             assert allowed(document) == [], queue
             continue

@@ -2,7 +2,8 @@
 
 from fnmatch import fnmatchcase
 
-from infra.config import API_ID_TAG, LOCAL_DIFFERENCES, api_id, assets_bucket
+from infra.config import API_ID_TAG, api_id, assets_bucket
+from infra.differences import LOCAL_DIFFERENCES
 from tests.infra.conftest import Assembly
 from tests.infra.template import Template
 
@@ -90,12 +91,21 @@ def test_one_local_template_serves_every_port(local: Assembly) -> None:
         "OwnNetworks",
         "GatewayUrl",
         "LocalWebhookOrigin",
+        "EventSources",
+        "EventDetailTypes",
     }
 
 
 def test_both_targets_take_the_gateway_and_the_local_origin(aws: Assembly) -> None:
     parameters = aws["ServiceStack"].text["Parameters"]
-    assert set(parameters) == {"GatewayUrl", "LocalWebhookOrigin", "PublicUrl", "OwnNetworks"}
+    assert set(parameters) == {
+        "GatewayUrl",
+        "LocalWebhookOrigin",
+        "PublicUrl",
+        "OwnNetworks",
+        "EventSources",
+        "EventDetailTypes",
+    }
     assert parameters["PublicUrl"]["Default"] == parameters["OwnNetworks"]["Default"] == ""
     assert parameters["LocalWebhookOrigin"]["Default"] == ""
     assert parameters["GatewayUrl"]["Default"] == "https://gateway.example/send"

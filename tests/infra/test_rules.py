@@ -13,6 +13,7 @@ ACKNOWLEDGED = {
     "AwsSolutions::AwsSolutions-L1",
     "AwsSolutions::AwsSolutions-RDS11",
     "AwsSolutions::AwsSolutions-SMG4",
+    "AwsSolutions::AwsSolutions-SQS3",
     *(acknowledgment.id for one in SENDING.values() for acknowledgment in one.acknowledgments()),
 }
 

@@ -124,6 +124,7 @@ def test_what_is_set_is_asked_by_its_column_and_told(operator: Operator) -> None
         "--backoff-base", "1", "--backoff-cap", "60", "--backoff-curve", "linear",
         "--waiting-limit", "3600", "--cutoff", "7200", "--grace", "0", "--unknown-policy", "hold",
         "--check-base", "5", "--check-cap", "50", "--poll-rate", "0",
+        "--fallback-after", "900",
     )  # fmt: skip
     assert ended.status == 0
     assert ended.out.splitlines() == ["rate: 100 -> 2.5", "retries: on -> off", TAKES_EFFECT]
@@ -138,7 +139,7 @@ def test_what_is_set_is_asked_by_its_column_and_told(operator: Operator) -> None
                 "backoff_base_seconds": 1, "backoff_cap_seconds": 60, "backoff_curve": "linear",
                 "waiting_limit_seconds": 3600, "cutoff_seconds": 7200, "grace_seconds": 0,
                 "unknown_policy": "hold", "check_base_seconds": 5, "check_cap_seconds": 50,
-                "poll_rate": 0,
+                "poll_rate": 0, "fallback_after_seconds": 900,
             },
         }
     ]  # fmt: skip

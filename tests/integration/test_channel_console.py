@@ -103,6 +103,7 @@ def test_what_is_set_is_stored_told_and_kept(owner: psycopg.Connection, operator
         "backoff_cap_seconds": 50, "max_attempts": 3, "waiting_limit_seconds": 3600,
         "check_base_seconds": 10, "check_cap_seconds": 100, "cutoff_seconds": 7200,
         "grace_seconds": 0, "unknown_policy": "retry", "poll_rate": 0, "endpoint_concurrency": 4,
+        "fallback_after_seconds": 900,
     }  # fmt: skip
     done = operator.ask("channel.set", channel="email", settings=settings)
     assert {name: change["is"] for name, change in done["changed"].items()} == settings
@@ -138,6 +139,7 @@ def test_what_is_so_already_changes_nothing(owner: psycopg.Connection, operator:
         ({"grace_seconds": -1}, "grace_seconds: It is a number from 0 to 3,155,760,000."),
         ({"cutoff_seconds": 1e300}, "cutoff_seconds: It is a number above 0"),
         ({"retries": "off"}, "retries: It is true or false."),
+        ({"fallback_after_seconds": 0}, "fallback_after_seconds: It is a number above 0"),
         ({"backoff_curve": "steep"}, "backoff_curve: It is one of exponential, linear."),
         ({"unknown_policy": "hope"}, "unknown_policy: It is one of retry, hold."),
         ({"provider": "pigeon"}, "provider: It is one of "),

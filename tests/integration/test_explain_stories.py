@@ -10,12 +10,12 @@ import pytest
 
 from functions.claim.obstacle import Obstacles
 from functions.core.breaker import Answering
+from functions.core.cause import cause_of
 from functions.core.declaration import names_of_keyed
 from functions.core.evidence import Rank
 from functions.core.explanation import explain
 from functions.core.login import Login
 from functions.core.outcome import Accepted, Blocked, Scope, Throttled, Transient, Unknown
-from functions.core.sentence import cause_of
 from functions.core.states import Finding
 from functions.ingest.representation import notification_detail
 from functions.store.breaker import record_answers

@@ -75,7 +75,8 @@ def queues(manager: SecretsManager) -> dict[str, str]:
     """Return what the claim needs besides a database."""
     urls = {f"{name}_QUEUE_URL": "https://queue/" for name in ("EMAIL", "SMS", "PUSH", "WEBHOOK")}
     region = manager.environment["AWS_REGION"]
-    return manager.environment | urls | {"AWS_DEFAULT_REGION": region, "RUN_SECONDS": "0.5"}
+    more = {"INGEST_FUNCTION": "ingest", "AWS_DEFAULT_REGION": region, "RUN_SECONDS": "0.5"}
+    return manager.environment | urls | more
 
 
 def test_what_a_function_never_needs_is_not_imported(

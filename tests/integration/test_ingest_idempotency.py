@@ -286,7 +286,7 @@ def test_twins_of_an_event_under_different_keys_are_one_notification(
 
 
 def _renamed(item: NewNotification, number: int) -> NewNotification:
-    (other,) = some(item.recipient, event_id=f"{item.event_id}-{number}")
+    (other,) = some(item.recipient or "", event_id=f"{item.event_id}-{number}")
     return other
 
 

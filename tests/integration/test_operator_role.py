@@ -56,15 +56,19 @@ OPERATORS_OWN: dict[LiteralString, dict[LiteralString, LiteralString]] = {
         "api_keys": "id organization_id name secret_sha256 scopes created_at revoked_at",
         "sms_prices": "country amount",
         "sms_slices": "trusted_until",
+        "category_rules": "organization_id category version mandatory high_bypasses_quiet_hours "
+        "window_start window_end updated_at",
     },
     "UPDATE": {
-        "organizations": "name webhook_key_number webhook_key_rotated_at",
+        "organizations": "name webhook_key_number webhook_key_rotated_at transactional_categories",
+        "category_rules": "version mandatory high_bypasses_quiet_hours window_start window_end "
+        "updated_at",
         "api_keys": "revoked_at",
         "channels": "paused_at provider provider_url fallback_provider fallback_provider_url rate "
         "burst max_in_flight page provider_deadline_seconds retries backoff_curve "
         "backoff_base_seconds backoff_cap_seconds max_attempts waiting_limit_seconds "
         "check_base_seconds check_cap_seconds cutoff_seconds grace_seconds unknown_policy "
-        "poll_rate endpoint_concurrency",
+        "poll_rate endpoint_concurrency fallback_after_seconds",
         "streams": "sender_identity configuration_set settings rate burst paused_at",
         "sms_guards": "countries daily_budget number_per_hour prefix_per_hour unusual_per_day "
         "growth",
@@ -91,7 +95,7 @@ def test_an_operator_may_do_exactly_this_besides_what_the_functions_may(
         for privilege, tables in OPERATORS_OWN.items()
         for table, columns in tables.items()
         for column in columns.split()
-    }
+    } | {"DELETE category_rules"}
 
 
 def test_nobody_may_change_or_remove_what_was_kept_for_the_audit(
@@ -136,6 +140,14 @@ REFUSED: dict[str, LiteralString] = {
         VALUES ('01900000-0000-7000-8000-000000000001', 'k', sha256('s'), '{admin}')
     """,
     "a key's end": "UPDATE api_keys SET revoked_at = NULL",
+    "a category's rule": """
+        INSERT INTO category_rules (organization_id, category)
+        VALUES ('01900000-0000-7000-8000-000000000001', 'news')
+    """,
+    "the end of a rule": "DELETE FROM category_rules",
+    "which categories are transactional": """
+        UPDATE organizations SET transactional_categories = '{}'
+    """,
     "a pause": "UPDATE channels SET paused_at = NULL",
     **{
         f"a report's {column}": f"UPDATE receipts SET {column} = {column}"

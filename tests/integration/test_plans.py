@@ -670,14 +670,15 @@ def test_what_is_uncertain_is_listed_by_its_index(operated: Explained) -> None:
 
 def test_what_is_held_is_requeued_through_primary_keys(stage: Stage, operated: Explained) -> None:
     ids = [id for id, _ in ids_in(stage.owner, "held", SET_OF)]
-    among = ("notifications_held", "attempts_one_per_lease")
+    among = ("notifications_held", "attempts_one_per_lease", "notifications_candidates")
     with reading(operated, "notifications_pkey", at_most=8 * SET_OF, among=among):
         assert requeue_all(operated.database, ids) == ["requeued"] * SET_OF
 
 
 def test_what_is_held_is_discarded_through_primary_keys(stage: Stage, operated: Explained) -> None:
     ids = [id for id, _ in ids_in(stage.owner, "held", SET_OF)]
-    with reading(operated, "notifications_pkey", at_most=4 * SET_OF, among=("notifications_held",)):
+    among = ("notifications_held", "notifications_candidates")
+    with reading(operated, "notifications_pkey", at_most=4 * SET_OF, among=among):
         fates = discard(operated.database, ids, action=action())
     assert {one.fate for one in fates} == {"discarded"}
 
@@ -697,6 +698,7 @@ def test_one_row_is_settled_through_primary_keys(
             "receipts_pkey",
             "transitions_pkey",  # of a suppressed row: by whom it was
             "notifications_uncertain",
+            "notifications_erased",
         ),
     ):
         fate = settle(operated.database, id, finding=finding, action=action()).fate

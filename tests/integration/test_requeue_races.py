@@ -214,16 +214,19 @@ def test_a_late_acceptance_stops_the_attempt_that_a_requeue_allowed(
 
 
 def test_a_cancel_beside_a_requeue_comes_before_it_or_after_it(
-    rows: Waiting, two: tuple[HeldDatabase, Database]
+    rows: Waiting, login: Login, two: tuple[HeldDatabase, Database]
 ) -> None:
     """Before it the row is held, which no client withdraws; after it nobody may accept it."""
     first, second = two
     opening = rows.rejected()
-    assert requeued(first, opening.id) == ["requeued"]
     with pytest.raises(TooLate):
         cancel(rows.database, opening.id)
-    first.commit()
-    cancel(rows.database, opening.id)
+    assert requeued(first, opening.id) == ["requeued"]
+    with (
+        connected(login, "client", kind=Database) as (client,),
+        waiting(rows.owner, "client", lambda: cancel(client, opening.id)),
+    ):
+        first.commit()
     assert row_of(rows.owner, opening.id).status == "cancelled"
     assert requeued(second, opening.id) == ["cancelled"]
     assert lease(rows.database) == []

@@ -194,6 +194,7 @@ def test_c5_nothing_is_claimed_early_and_no_live_lease_is_taken(
         claiming = shifted.start(
             "claim",
             **urls,
+            INGEST_FUNCTION="ingest",
             AWS_ENDPOINT_URL=url,
             AWS_DEFAULT_REGION="eu-central-1",
             RUN_SECONDS="0.5",

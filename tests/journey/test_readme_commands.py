@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,19 +11,29 @@ from pathlib import Path
 from typing import Any
 
 from infra.local.state import DEFAULT_PORTS, REPOSITORY, StateFolder
-from tests.journey.deployment import Service
+from tests.journey.deployment import NOTIFICATIONS, Service, wait_for
 
 BLOCK = re.compile(r"<!-- curl -->\n```sh\n(.*?)```", re.DOTALL)
+STORY = re.compile(r"<!-- story -->\n```sh\n(.*?)```", re.DOTALL)
+
+ENVIRONMENT = {**os.environ, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+FIRST_ORGANIZATION = "SELECT id FROM organizations ORDER BY id LIMIT 1"
+WAITING = "SELECT FROM requests WHERE drained_at IS NULL"
 
 # Prints the status after each answer. Where there is no curl, a stand-in for the options used.
 REAL = "curl() { command curl --write-out '\\n%{http_code}\\n' \"$@\"; }\n"
 STAND_IN = f'curl() {{ "{sys.executable}" -m tests.journey.curl "$@"; }}\n'
 
 
+def block(mark: re.Pattern[str]) -> str:
+    found = mark.search((REPOSITORY / "README.md").read_text(encoding="utf-8"))
+    assert found, "the README has no commands between its marks"
+    return found[1]
+
+
 def commands(service: Service) -> str:
     """Return the README's commands for the addresses of this stack."""
-    found = BLOCK.search((REPOSITORY / "README.md").read_text(encoding="utf-8"))
-    assert found, "the README has no commands between its marks"
     local_json = StateFolder(Path(service.local.state_dir)).path / "local.json"
     places = {
         f"http://127.0.0.1:{DEFAULT_PORTS.api}": service.local.api_url,
@@ -30,7 +41,7 @@ def commands(service: Service) -> str:
         ".sendoff/local.json": str(local_json),
         "+15550100000": "+15553003000",  # the first may be a recipient of a demo under way
     }
-    text = found[1]
+    text = block(BLOCK)
     for place, own in places.items():
         assert place in text
         text = text.replace(place, own)
@@ -46,7 +57,7 @@ def run(script: str) -> list[tuple[int, Any]]:
         text=True,
         timeout=120,
         cwd=REPOSITORY,
-        env={**os.environ, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"},
+        env=ENVIRONMENT,
         check=True,
     )
     lines = done.stdout.strip().splitlines()
@@ -75,3 +86,56 @@ def test_every_command_answers_as_the_readme_says(service: Service) -> None:
     lift = {name: fact[1][name] for name in ("channel", "recipient")}
     lifted = service.first.call("POST", "/v1/suppressions/lift", {**lift, "reason": "operator"})
     assert lifted.status == 200
+
+
+def elsewhere(service: Service) -> str:
+    """Return what has `uv run sendoff …` speak to this stack."""
+    place = shlex.quote(str(service.local.state_dir))
+    return f'uv() {{ command uv run --no-sync "${{@:2}}" --state-dir {place}; }}\n'
+
+
+def event(service: Service, receipt: str) -> dict[str, str]:
+    """Return the event of the third way, as the README's command makes it."""
+    ((organization_id,),) = service.query(FIRST_ORGANIZATION)
+    detail = {
+        "payment": "pay_2f6c1b",
+        "organization_id": str(organization_id),
+        "notifications": [json.loads(receipt)],
+    }
+    return {"Source": "billing", "DetailType": "PaymentSettled", "Detail": json.dumps(detail)}
+
+
+def test_a_settled_payment_is_one_receipt_by_whichever_of_three_doors(service: Service) -> None:
+    story = block(STORY)
+    (receipt,) = re.findall(r"^receipt='(.*?)'$", story, re.DOTALL | re.MULTILINE)
+    script = story.replace(f"http://127.0.0.1:{DEFAULT_PORTS.api}", service.local.api_url)
+    script = script.replace(".sendoff/local.json", f"{service.local.state_dir}/local.json")
+    start = (REAL if shutil.which("curl") else STAND_IN) + elsewhere(service)
+    for _ in range(2):
+        done = subprocess.run(
+            ["bash", "-eu", "-o", "pipefail", "-c", start + script],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=REPOSITORY,
+            env=ENVIRONMENT,
+        )
+        assert done.returncode == 0, done.stderr
+        put = service.aws.event_bus().put_events(Entries=[event(service, receipt)])
+        assert put["FailedEntryCount"] == 0
+    wait_for(lambda: not service.query(WAITING), what="the drain of what was asked for by SQL")
+    (parent,) = (
+        one
+        for one in service.first.read(NOTIFICATIONS, event_id="pay_2f6c1b")["data"]
+        if one["parent_id"] is None
+    )
+    assert service.first.when_ended(parent["id"])["status"] == "delivered"
+    (child,) = service.first.notification(parent["id"])["children"]
+    (effect,) = (
+        one for one in service.effects("ok+ada@example.com") if one["idempotency_key"] == child
+    )
+    assert effect["body"]["content"] == {
+        "subject": "Beleg pay_2f6c1b",
+        "text": "Danke, Ada: 12,00 EUR.",
+    }
+    assert service.effects("+15550100007") == []

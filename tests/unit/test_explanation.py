@@ -14,6 +14,7 @@ from tests.histories import (
     Call,
     Change,
     Command,
+    Decided,
     Dossier,
     OpenHold,
     Report,
@@ -87,7 +88,8 @@ def test_the_row_is_shown_without_what_is_the_recipients() -> None:
     assert (row["id"], row["organization_id"]) == (str(ID), str(ORGANIZATION))
     assert (row["idempotency_key"], row["event_id"], row["in_doubt"]) == (f"{ID}.2", "order-7", 1)
     assert row["held"] is False
-    assert not {"recipient", "recipient_id", "content", "metadata", "template"} & set(row)
+    assert (row["recipient_id"], row["template"]) == (None, None)
+    assert not {"recipient", "content", "metadata"} & set(row)
     assert "the content" not in json.dumps(told)
 
 
@@ -418,3 +420,110 @@ def test_a_fact_is_told_of_nothing_that_ended_otherwise() -> None:
     story = Story(notification=Row(status="dead", reason="rejected"))
     told = explain(Dossier(history=story, way=Way(suppression=Suppressed())), now=NOW)
     assert "suppression list" not in told["summary"]
+
+
+MADE_FROM: dict[str, Any] = {
+    "recipient_version": 12,
+    "rules_version": 5,
+    "locale": "de",
+    "time_zone": "Europe/Berlin",
+    "quiet_hours": {"start": "22:00", "end": "07:00"},
+    "window": None,
+    "preference": True,
+    "contact_verified": True,
+    "local_time": "2030-01-01T01:00:00+01:00",
+}
+
+
+def decided(row: Row, *changes: Change, **members: Any) -> dict[str, Any]:
+    dossier = Dossier(
+        history=Story(notification=row, transitions=list(changes)), decided=Decided(**members)
+    )
+    told = explain(dossier, now=NOW, keyed_providers=("http",))
+    assert json.loads(json.dumps(told)) == told
+    return told
+
+
+def test_what_was_decided_of_a_reference_is_shown_with_what_it_was_made_from() -> None:
+    told = decided(
+        Row(recipient=None),
+        recipient_id="ada",
+        template_name="receipt",
+        template_version=3,
+        verdict="allow",
+        policy_version=2,
+        decision=MADE_FROM,
+        locale="de-AT",
+        has_contact_point=True,
+        addresses=[RECIPIENT],
+    )
+    assert told["notification"]["recipient_id"] == "ada"
+    assert told["notification"]["template"] == {"name": "receipt", "version": 3}
+    assert told["decision"] == {
+        "verdict": "allow",
+        "policy_version": 2,
+        "contact_point": {"channel": "email", "verified": True},
+        **{name: value for name, value in MADE_FROM.items() if name != "contact_verified"},
+        "locale": "de-AT",
+    }
+    assert "grace" not in json.dumps(told)
+
+
+def test_before_the_first_verdict_there_is_no_decision() -> None:
+    told = decided(Row(recipient=None), recipient_id="ada")
+    assert told["decision"] is None
+
+
+def test_what_is_behind_a_reference_is_struck_out_of_what_others_wrote() -> None:
+    reason = f"550 {RECIPIENT}, 4930123456, and +4930999999 before; call 112"
+    told = decided(
+        Row(recipient=None, status="dead", reason=reason),
+        recipient_id="ada",
+        addresses=["+4930123456", RECIPIENT],
+    )
+    assert told["notification"]["reason"] == (
+        "550 [recipient], [recipient], and [recipient] before; call 112"
+    )
+
+
+def test_an_erasure_is_told_when_it_moved_nothing_too() -> None:
+    told = decided(Row(status="delivered", final_at=after(50)), erased_at=after(90))
+    assert told["notification"]["erased_at"] == "2030-01-01T00:01:30Z"
+    assert sentences(told)[-1] == (
+        "The recipient was erased, as the organization asked: neither their address nor its words "
+        "are kept. It moved nothing."
+    )
+    erased = Change(
+        at=after(90),
+        actor="client",
+        from_status="pending",
+        to_status="suppressed",
+        reason="erased",
+    )
+    told = decided(Row(status="suppressed", reason="erased"), erased, erased_at=after(90))
+    assert sentences(told)[1:] == [
+        "The recipient was erased, as the organization asked. It is not sent, and neither its "
+        "address nor its words are kept."
+    ]
+    assert told["summary"].endswith(": the recipient was erased.")
+
+
+def test_what_is_wrong_with_a_request_is_told_pointer_by_pointer() -> None:
+    faults = [
+        {"pointer": "/channel", "code": "required", "detail": "It is required."},
+        {"pointer": "/x", "code": "unknown_field", "detail": f"No {RECIPIENT} here."},
+    ]
+    invalid = Change(
+        at=after(1), actor="accept", from_status="pending", to_status="dead", reason="invalid"
+    )
+    told = decided(Row(recipient=None, status="dead", reason="invalid"), invalid, faults=faults)
+    assert sentences(told) == [
+        "It was asked for within a transaction of the database.",
+        "What was asked for is not valid (2 faults). As it is it can never be sent: it is held for "
+        "a person.",
+    ]
+    assert told["faults"] == [faults[0], {**faults[1], "detail": "No [recipient] here."}]
+    assert told["next"]["sentence"] == (
+        "Nothing before a person decides: discard it, for as it is it can never be sent. Ask for "
+        "it anew instead."
+    )

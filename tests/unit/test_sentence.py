@@ -13,8 +13,12 @@ import pytest
 from functions.claim.gate import RETRIES_OFF
 from functions.claim.obstacle import COUNTRY_BLOCKED, ENDPOINT_BUSY
 from functions.core.abuse import Because, Kind
+from functions.core.cause import CAUSES, UNMADE_CAUSES, cause_of
+from functions.core.chain import AFTER, STARTED, WITHDRAWN
 from functions.core.outcome import OutcomeName, Scope
-from functions.core.sentence import CAUSES, UNMADE_CAUSES, Evidence, cause_of, sentence
+from functions.core.policy import Because as PolicyBecause
+from functions.core.policy import QuietHours
+from functions.core.sentence import Evidence, sentence
 from functions.core.states import Finding, Reason, Status
 from functions.core.summary import BECAUSE, summary
 from tests.histories import START, Change, after
@@ -31,6 +35,19 @@ ANYWHERE = (
     "dead",
 )
 OPEN = UUID(int=1)
+MIRRORED = (
+    "pending",
+    "uncertain",
+    "submitted",
+    "delivered",
+    "failed",
+    "unconfirmed",
+    "suppressed",
+    "cancelled",
+    "expired",
+    "dead",
+)
+"""What a parent may show of a child."""
 
 # (actor, reason, whether an attempt was open) → {status before: statuses after}
 WRITTEN: dict[tuple[str, str | None, bool], dict[tuple[str, ...], tuple[str, ...]]] = {
@@ -38,17 +55,31 @@ WRITTEN: dict[tuple[str, str | None, bool], dict[tuple[str, ...], tuple[str, ...
     ("claim", "not_dispatched", False): {("leased",): ("pending",)},
     ("claim", "country_blocked", False): {("leased",): ("pending",)},
     ("claim", "endpoint_paused", False): {("leased",): ("pending",)},
+    ("claim", "unknown_time_zone", False): {("leased",): ("pending",)},
     ("claim", "endpoint_busy", False): {("leased",): ("pending",)},
     ("claim", "retries_off", False): {("leased",): ("pending",)},
     ("claim", "lease_lost", False): {("leased",): ("pending",)},
     ("claim", "sms_guard_failed", False): {("leased",): ("pending",)},
-    ("policy", "quiet_hours", False): {("leased",): ("pending", "suppressed", "unconfirmed")},
+    ("client", "erased", False): {
+        ("pending", "leased", "uncertain", "dead"): ("suppressed", "unconfirmed")
+    },
+    ("policy", "opted_out", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("policy", "no_consent", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("policy", "no_contact_point", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("policy", "not_verified", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("policy", "contact_point_changed", False): {("leased",): ("unconfirmed",)},
+    ("policy", "suppressed", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("policy", "erased", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("policy", "quiet_hours", False): {("leased",): ("pending",)},
+    ("policy", "outside_send_window", False): {("leased",): ("pending",)},
     ("policy", "country_not_allowed", False): {("leased",): ("suppressed", "unconfirmed")},
     ("policy", "mix_shifted", False): {("leased",): ("pending",)},
     ("policy", "number_velocity", False): {("leased",): ("pending",)},
     ("policy", "prefix_velocity", False): {("leased",): ("pending",)},
     ("policy", "sms_budget_spent", False): {("leased",): ("pending",)},
     ("policy", "sms_price_unknown", False): {("leased",): ("pending",)},
+    ("sender", "changed", False): {("leased",): ("pending",)},
+    ("sender", "erased", False): {("leased",): ("suppressed", "unconfirmed")},
     ("sender", "paused", False): {("leased",): ("pending",)},
     ("sender", "blocked", False): {("leased",): ("pending",)},
     ("sender", "disabled", False): {("leased",): ("suppressed", "unconfirmed")},
@@ -82,6 +113,12 @@ WRITTEN: dict[tuple[str, str | None, bool], dict[tuple[str, ...], tuple[str, ...
     ("reconcile", "expired", True): {("uncertain",): ("unconfirmed",)},
     ("reconcile", "never_accepted", True): {("uncertain", "dead"): ("pending", "dead", "expired")},
     ("reconcile", "grace_over", True): {("uncertain",): ("pending", "dead")},
+    ("accept", "invalid", False): {("pending",): ("dead",)},
+    ("fallback", "fallback_started", False): {MIRRORED: ("pending",)},
+    ("fallback", "fallback_after", False): {MIRRORED: ("pending",)},
+    ("fallback", "fallback_delivered", False): {("pending", "leased"): ("cancelled",)},
+    ("fallback", "fallback_double", False): {("delivered",): ("delivered",)},
+    ("fallback", None, False): {MIRRORED: MIRRORED},
     ("operator", "requeued", False): {("dead",): ("pending",)},
     ("operator", "discarded", False): {("dead",): ("dead",)},
     ("operator", "settled_accepted", False): {("uncertain", "dead"): ("submitted",)},
@@ -173,11 +210,13 @@ OTHER_WORDS = {
     *Status,
     *OutcomeName,
     *("claim", "client", "policy", "provider", "sender", "sweeper", "reconcile", "operator"),
+    *("accept", "fallback"),
     *("go", "mine", "stale", "held", "suppress", "lift", "defer", "allow", "retry", "hold"),
     *("hard_bounce", "complaint", "invalid", "type", "code", "restored"),
     *("reason", "source", "evidence"),  # members of a fact
     *("receipt_id", "notification_id", "attempt_id"),
-    *("sender_identity", "transactional", "unsubscribe"),  # a scope, a stream, a source
+    *("sender_identity", "transactional", "bulk", "unsubscribe"),  # a scope, streams, a source
+    *("hex", "null"),  # a form of bytes, JSON's null
 }
 """What stands in quotes in those statements and is no reason, or is one beside that."""
 
@@ -250,7 +289,7 @@ def constants_passed_on(module: str) -> Iterator[str]:
             elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
                 holder = names.get(one.value.id)
                 value = getattr(holder, one.attr) if isinstance(holder, type) else None
-            if not isinstance(value, str) or value in (*Status, *Kind):
+            if not isinstance(value, str) or isinstance(value, Status | Kind | QuietHours):
                 continue
             if re.fullmatch("[a-z_]+", value):
                 yield value
@@ -261,8 +300,13 @@ def test_the_table_and_the_summary_hold_every_reason_that_a_verdict_can_carry() 
     carried = {text for module in (*JUDGES, *RULES) for text in constants_passed_on(module)}
     assert {RETRIES_OFF, ENDPOINT_BUSY, COUNTRY_BLOCKED, Because.BUDGET_SPENT} <= carried
     assert set(Because) <= carried
+    carried |= set(PolicyBecause)
     assert carried - reasons == set()
     assert carried - set(BECAUSE) == set()
+
+
+def test_the_table_holds_every_reason_of_a_chain() -> None:
+    assert {("fallback", one, False) for one in (STARTED, AFTER, WITHDRAWN)} <= set(WRITTEN)
 
 
 ACCOUNT, IDENTITY = "our account at the provider", "the sender identity of its stream"
