@@ -6,6 +6,9 @@ CREATE TABLE requests (
     organization_id uuid NOT NULL,
     item jsonb,                            -- as it came; gone once nobody needs it
     bytes integer NOT NULL,                -- of the item as text
+    starts integer NOT NULL DEFAULT 0,     -- how often it was taken and not given back
+    taken_until timestamptz,               -- for so long whoever took it has it to itself
+    erased_at timestamptz,                 -- its recipient was erased while it waited: nothing is sent
     drained_at timestamptz,                -- null: it waits. What became a notification is deleted
     repeats uuid,                          -- … and what repeats an event names the first one,
     faults jsonb,                          -- … and what is invalid says why
@@ -13,17 +16,20 @@ CREATE TABLE requests (
     CONSTRAINT requests_have_one_end CHECK (
         num_nonnulls(repeats, faults) = CASE WHEN drained_at IS NULL THEN 0 ELSE 1 END
     ),
-    CONSTRAINT requests_waiting_have_an_item CHECK (drained_at IS NOT NULL OR item IS NOT NULL)
+    CONSTRAINT requests_waiting_have_an_item CHECK (drained_at IS NOT NULL OR item IS NOT NULL),
+    CONSTRAINT requests_only_waiting_are_taken CHECK (taken_until IS NULL OR drained_at IS NULL)
 ) WITH (
     -- Nearly every row is deleted within a second: what is left of it must not be walked over.
     autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
 );
-CREATE INDEX requests_waiting ON requests (organization_id, id) WHERE drained_at IS NULL;
+CREATE INDEX requests_waiting ON requests (organization_id, id)
+WHERE drained_at IS NULL AND taken_until IS NULL;
+CREATE INDEX requests_taken ON requests (taken_until) WHERE taken_until IS NOT NULL;
 CREATE INDEX requests_repeats ON requests (drained_at) WHERE repeats IS NOT NULL;
 CREATE INDEX requests_invalid ON requests (organization_id, id) WHERE faults IS NOT NULL;
 
 GRANT SELECT, DELETE ON requests TO sendoff_service;
-GRANT UPDATE (item, drained_at, repeats, faults) ON requests TO sendoff_service;
+GRANT UPDATE (item, starts, taken_until, erased_at, drained_at, repeats, faults) ON requests TO sendoff_service;
 
 DO $$
 BEGIN

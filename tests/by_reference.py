@@ -99,15 +99,16 @@ def declare(
     owner: psycopg.Connection,
     category: str = "transactional",
     *,
+    organization_id: UUID = FIRST_ORGANIZATION,
     mandatory: bool = False,
     bypasses: bool = False,
     hours: str | None = None,
 ) -> None:
-    """Declare a rule of the first organization's category."""
+    """Declare a rule of an organization's category."""
     open_hours = None if hours is None else window(hours)
-    owner.execute(NAMED, [FIRST_ORGANIZATION, "First"])
+    owner.execute(NAMED, [organization_id, str(organization_id)])
     parameters = {
-        "organization_id": FIRST_ORGANIZATION,
+        "organization_id": organization_id,
         "category": category,
         "mandatory": mandatory,
         "bypasses": bypasses,
@@ -115,6 +116,21 @@ def declare(
         "end": open_hours and open_hours.end,
     }
     owner.execute(DECLARE, parameters)
+
+
+CALL_TRANSACTIONAL = """
+    INSERT INTO organizations (id, name, transactional_categories)
+    VALUES (%(organization_id)s, %(organization_id)s::text, %(categories)s)
+    ON CONFLICT (id) DO UPDATE SET transactional_categories = EXCLUDED.transactional_categories
+"""
+
+
+def call_transactional(
+    owner: psycopg.Connection, *categories: str, organization_id: UUID = FIRST_ORGANIZATION
+) -> None:
+    """Declare that these categories of an organization are transactional, and no others."""
+    parameters = {"organization_id": organization_id, "categories": list(categories)}
+    owner.execute(CALL_TRANSACTIONAL, parameters)
 
 
 def judged(

@@ -46,7 +46,8 @@ INSERT_PARENT = """
 
 CHOOSE = """
     UPDATE notifications n
-       SET recipient_version = r.version, contact_hash = %s
+       SET recipient_version = r.version, contact_hash = %s,
+           decision = '{"transactional": true}'
       FROM recipients r
      WHERE n.id = %s AND r.organization_id = n.organization_id
        AND r.recipient_id = n.recipient_id

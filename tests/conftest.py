@@ -4,6 +4,7 @@ Tests run in three processes: many of them wait. Those that share something dear
 synthesis) run in one of them, and the stack's begin first: they are the longest way to the end.
 """
 
+import os
 import shutil
 import socket
 import tempfile
@@ -24,19 +25,26 @@ from infra.local.postgres import HOST, SUPERUSER, Postgres
 
 _numbers = count(1)
 
+# The processes that tests start, a few hundred, need not compile everything anew each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 TESTS = Path(__file__).parent
 TOGETHER = frozenset({"journey", "infra"})
 """Folders whose tests share what a fixture of the session makes: a stack, a synthesis."""
+SHARING = frozenset({"integration/test_plans.py", "integration/test_migrations.py"})
+"""Files whose tests share what a fixture of the module makes: much in a database."""
 LONGEST = ("journey", "infra", "proof", "")
 
 
 class Scheduling(LoadScopeScheduling):
-    """Gives each test to whoever is free, but those of such a folder to one process; the largest
-    group first."""
+    """Gives each test to whoever is free, but those of such a folder or file to one process."""
 
     def _split_scope(self, nodeid: str) -> str:  # what xdist has subclasses override
-        folder = nodeid.removeprefix("tests/").partition("/")[0]
-        return folder if folder in TOGETHER else nodeid
+        path = nodeid.removeprefix("tests/").partition("::")[0]
+        folder = path.partition("/")[0]
+        if folder in TOGETHER:
+            return folder
+        return path if path in SHARING else nodeid
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,6 +58,7 @@ def _folder_of(item: pytest.Item) -> str:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    config.option.loadscopereorder = False  # by size, the journey would not come first
     return Scheduling(config, log)
 
 
@@ -99,19 +108,24 @@ def owner_connection(server: Postgres, name: str) -> psycopg.Connection:
     )
 
 
+@pytest.fixture(scope="session")
+def maker(postgres: Postgres) -> Iterator[psycopg.Connection]:
+    """The connection that makes each test's database, and drops it."""
+    with owner_connection(postgres, "postgres") as connection:
+        yield connection
+
+
 @pytest.fixture
-def database_name(postgres: Postgres) -> Iterator[str]:
+def database_name(maker: psycopg.Connection) -> Iterator[str]:
     """The name of a fresh database, equal to the template."""
     name = f"test_{next(_numbers)}"
-    with owner_connection(postgres, "postgres") as connection:
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE template STRATEGY FILE_COPY").format(
-                sql.Identifier(name)
-            )
+    maker.execute(
+        sql.SQL("CREATE DATABASE {} TEMPLATE template STRATEGY FILE_COPY").format(
+            sql.Identifier(name)
         )
+    )
     yield name
-    with owner_connection(postgres, "postgres") as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    maker.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """Notifications and recipients as the policy is asked about them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time
 from typing import Any
 from uuid import UUID
 
 from functions.core.local_time import Window
-from functions.core.policy import ContactPoint, Recipient
+from functions.core.policy import NO_RULES, ContactPoint, Recipient, Rules
 
 SOME_ID = UUID("01900000-0000-7000-8000-0000000000aa")
 
@@ -17,7 +17,6 @@ class Asking:
 
     id: UUID = SOME_ID
     channel: str = "email"
-    stream: str = "transactional"
     category: str = "receipts"
     priority: str = "normal"
     recipient_id: str | None = "ada"
@@ -39,6 +38,14 @@ def point(name: str = "a", *, verified: bool = True, **more: Any) -> ContactPoin
     return ContactPoint(address_hash=name.encode() * 32, verified=verified, **more)
 
 
-def somebody(*points: ContactPoint, **more: Any) -> Recipient:
-    """Return a recipient with these contact points, or with a verified one."""
-    return Recipient(version=7, contact_points=points or (point(),), **more)
+def somebody(
+    *points: ContactPoint, rules: Rules = NO_RULES, transactional: bool = True, **more: Any
+) -> Recipient:
+    """Return a recipient with these contact points, or with a verified one, who is to be told of a
+    transactional category or of a bulk one."""
+    return Recipient(
+        version=7,
+        contact_points=points or (point(),),
+        rules=replace(rules, transactional=transactional),
+        **more,
+    )

@@ -141,6 +141,12 @@ def requests_of(owner: psycopg.Connection) -> list[tuple[UUID, bool, UUID | None
     return owner.execute(statement).fetchall()
 
 
+def lapse(owner: psycopg.Connection) -> None:
+    """End the time of whoever has requests in hand, once the server holds nothing for the dead."""
+    owner.execute("SELECT FROM requests FOR UPDATE")
+    owner.execute("UPDATE requests SET taken_until = now() WHERE taken_until IS NOT NULL")
+
+
 def pointers(faults: Sequence[dict[str, str]]) -> list[tuple[str, str]]:
     return [(fault["pointer"], fault["code"]) for fault in faults]
 

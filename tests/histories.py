@@ -17,7 +17,7 @@ def after(seconds: float) -> datetime:
 
 
 ATTEMPT, REPORT, COMMAND, HOLD = UUID(int=1), UUID(int=21), UUID(int=31), UUID(int=41)
-CANDIDATE = UUID(int=51)
+CANDIDATE, LINK = UUID(int=51), UUID(int=52)
 OPENED_AT, CLOSED_AT, REPORTED_AT, COMMANDED_AT = map(after, (2, 4, 10, 100))
 
 
@@ -179,6 +179,15 @@ class Suppressed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SuppressedPoint(Suppressed):
+    """The only contact point by email, unless told otherwise."""
+
+    channel: str = "email"
+    number: int = 1
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """A way with nothing on it, unless told otherwise."""
 
@@ -191,6 +200,7 @@ class Way:
     endpoint: FailingEndpoint | None = None
     hold: OpenHold | None = None
     suppression: Suppressed | None = None
+    suppressed_points: list[SuppressedPoint] = field(default_factory=list[SuppressedPoint])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,12 +254,32 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A candidate by SMS that waits, unless told otherwise."""
+
+    id: UUID = LINK
+    place: int = 1
+    channel: str = "sms"
+    status: str = "pending"
+    in_doubt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    channel: str
+    at: datetime
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dossier:
     history: Story = field(default_factory=Story)
     operator_actions: list[Command] = field(default_factory=list[Command])
     channel: Policy = field(default_factory=Policy)
     way: Way = field(default_factory=Way)
     decided: Decided = field(default_factory=Decided)
+    links: list[Link] = field(default_factory=list[Link])
+    deliveries: list[Delivery] = field(default_factory=list[Delivery])
 
 
 def told_of(

@@ -106,6 +106,6 @@ def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         stdin=subprocess.DEVNULL,
         cwd=folder,
-        timeout=60,
+        timeout=120,
         check=False,
     )

@@ -5,6 +5,8 @@ from uuid import UUID
 
 import psycopg
 
+from functions.core.login import Login
+from functions.store.connection import Connect
 from tests.api import Api, Reply
 from tests.fakes import FIRST_ORGANIZATION, SECOND_ORGANIZATION
 from tests.words import document
@@ -81,3 +83,21 @@ def ids_of(reply: Reply) -> list[UUID]:
     """Return the ids of an accepted batch."""
     assert reply.status == 202, reply
     return [UUID(item["id"]) for item in reply.json["notifications"]]
+
+
+def counting(login: Login, statements: list[str]) -> Connect:
+    """Return a connect whose connections write down what they execute."""
+
+    class Cursor(psycopg.Cursor[Any]):
+        def execute(self, query: Any, *arguments: Any, **options: Any) -> Any:
+            statements.append(str(query))
+            return super().execute(query, *arguments, **options)
+
+    return lambda: psycopg.connect(
+        host=login.host,
+        port=login.port,
+        dbname=login.name,
+        user=login.user,
+        cursor_factory=Cursor,
+        autocommit=True,
+    )

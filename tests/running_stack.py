@@ -64,7 +64,7 @@ class RunningStack:
 
     def end(self) -> None:
         """End the supervisor, and everything below it."""
-        self.supervisor.communicate(timeout=10)
+        self.supervisor.communicate(timeout=120)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from infra.local.simulator import HOST, Settings, running
 
 CALLBACK_SECRET = "whsec_Y2FsbGJhY2stc2VjcmV0LW9mLXRoZS10ZXN0cw=="
 GATEWAY_SECRET = "whsec_Z2F0ZXdheS1zZWNyZXQtb2YtdGhlLXRlc3Rz"
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ class Peer:
             self.requests.append(received)
             self.changed.notify_all()
 
-    def wait_for_requests(self, count: int, *, seconds: float = 10.0) -> None:
+    def wait_for_requests(self, count: int, *, seconds: float = 60.0) -> None:
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
 

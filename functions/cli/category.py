@@ -25,14 +25,10 @@ WORDS: Mapping[str, str] = {
     "high_bypasses_quiet_hours": "high priority bypasses quiet hours",
     "window": "send window",
 }
-STREAM_STAYS = (
-    "What was accepted before keeps the stream, and so the rules of consent, that it was accepted "
-    "with; what is accepted from now on is {kind}."
-)
-RULES_APPLY = (
-    "The rules of mandatory, of quiet hours and of the window are those of the moment when a "
-    "notification is taken up: they hold at once, for what waits as well. What was put off before "
-    "keeps its time."
+KIND_APPLIES = (
+    "Whether a recipient has to have asked for it is decided by what the category is when a "
+    "notification is taken up: it is {kind} at once, for what waits as well. What was accepted "
+    "before keeps the stream that it is sent by."
 )
 
 
@@ -56,7 +52,7 @@ def list_categories(
         say("Nothing is declared: every category is bulk.")
         return
     show_table(
-        ("CATEGORY", "KIND", "MANDATORY", "HIGH AT NIGHT", "WINDOW", "SINCE"),
+        ("CATEGORY", "KIND", "MANDATORY", "HIGH IN QUIET HOURS", "WINDOW", "SINCE"),
         [
             (
                 row["category"],
@@ -111,7 +107,11 @@ def set_category(
     prefix: Prefix = None,
     state_dir: StateDir = DEFAULT_FOLDER,
 ) -> None:
-    """Declare something of a category; what is not named stays as it is."""
+    """Declare something of a category; what is not named stays as it is.
+
+    It holds at once, for what waits as well: it is asked when a notification is taken up. What was
+    put off before keeps its time.
+    """
     values = {
         "transactional": transactional,
         "mandatory": mandatory,
@@ -142,7 +142,10 @@ def unset_category(
     prefix: Prefix = None,
     state_dir: StateDir = DEFAULT_FOLDER,
 ) -> None:
-    """Let a category be as if nothing had been declared: bulk, or transactional if so called."""
+    """Let a category be as if nothing had been declared: bulk, or transactional if so called.
+
+    It holds at once, as with `sendoff category set`.
+    """
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     with operating(target, as_json=as_json) as console:
         done = console.call("category.unset", organization=organization, category=category)
@@ -165,6 +168,4 @@ def tell_changes(done: Mapping[str, Any]) -> None:
     for name, change in changed.items():
         say(f"{WORDS[name]}: {shown(change['was'])} -> {shown(change['is'])}")
     if change := changed.get("transactional"):
-        say(STREAM_STAYS.format(kind=kind_of(is_transactional=change["is"])))
-    if changed.keys() - {"transactional"}:
-        say(RULES_APPLY)
+        say(KIND_APPLIES.format(kind=kind_of(is_transactional=change["is"])))

@@ -49,10 +49,19 @@ class Chosen:
         return cls(ids=tuple(ids or ()), channel=channel, reason=reason, organization=organization)
 
 
-def chosen(console: Console, choice: Chosen, *, verb: str, caution: str, yes: bool) -> list[str]:
+def chosen(
+    console: Console,
+    choice: Chosen,
+    *,
+    verb: str,
+    caution: str,
+    needless: bool = False,
+    yes: bool,
+) -> list[str]:
     """Return the ids; a choice by filters is shown and confirmed first.
 
-    ``caution`` says what becomes of those that may have been accepted already.
+    ``caution`` says what becomes of those that may have been accepted already. Candidates whose
+    notification does without them are chosen only where that is ``needless``.
     """
     if choice.ids:
         return [str(id) for id in choice.ids]
@@ -64,6 +73,7 @@ def chosen(console: Console, choice: Chosen, *, verb: str, caution: str, yes: bo
         channel=choice.channel,
         reason=choice.reason,
         organization_id=organization_id_of(console, choice.organization),
+        needless=needless or None,
     )["data"]
     if held:
         typer.echo(_shown(held, caution), err=True)
@@ -92,4 +102,6 @@ def organization_id_of(console: Console, named: str | None) -> str | None:
     for tenant in tenants:
         if tenant["name"] == named:
             return tenant["id"]
-    raise Refused(f"There is no tenant called {named!r}.", code="not_found")
+    raise Refused(
+        f"There is no tenant called {named!r}. `sendoff tenant list` shows all.", code="not_found"
+    )

@@ -32,6 +32,10 @@ from infra.local.state import DEFAULT_FOLDER
 app = typer.Typer(no_args_is_help=True, help="What is held for a person to decide.")
 
 
+NEEDLESS = " (waits for nobody)"
+"""Behind a row whose notification does without it."""
+
+
 class HeldReason(StrEnum):
     """Why a notification can be held."""
 
@@ -61,6 +65,12 @@ def list_held(
     channel: OfChannel = None,
     reason: OfReason = None,
     organization: OfOrganization = None,
+    needless: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Also candidates whose notification goes on or ended by another channel."
+        ),
+    ] = False,
     limit: Limit = 100,
     after: After = None,
     as_json: AsJson = False,
@@ -69,9 +79,12 @@ def list_held(
     prefix: Prefix = None,
     state_dir: StateDir = DEFAULT_FOLDER,
 ) -> None:
-    """List what is held, the oldest first.
+    """List what is held and waits for a person, the oldest first.
 
-    Exit status 1: there is something.
+    A candidate whose notification goes on, or has ended, by another channel waits for nobody: it is
+    listed only with --all.
+
+    Exit status 1: there is something that waits for a person.
     """
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     with operating(target, as_json=as_json) as console:
@@ -83,6 +96,7 @@ def list_held(
             channel=channel,
             reason=reason,
             organization_id=organization_id_of(console, organization),
+            needless=needless or None,
         )
     if as_json:
         write_json(held)
@@ -90,7 +104,7 @@ def list_held(
         _show(held, options=options_of(target))
     else:
         say("Nothing is held.")
-    if held["data"]:
+    if any(row["needed"] for row in held["data"]):
         raise typer.Exit(FOUND)
 
 
@@ -109,7 +123,7 @@ def _show(held: dict[str, Any], *, options: str) -> None:
                 row["in_doubt"],
                 row["last_code"] or row["last_http_status"],
                 short_time(row["held_at"]),
-                row["organization_id"],
+                row["organization_id"] if row["needed"] else f"{row['organization_id']}{NEEDLESS}",
             )
             for row in held["data"]
         ],
@@ -144,7 +158,8 @@ def requeue(
 ) -> None:
     """Send what is held once more: its attempts are counted anew, its history is kept.
 
-    Name ids, or choose by options; then it is shown how many they are, and confirmed.
+    Name ids, or choose by options; then it is shown how many they are, and confirmed. Options
+    choose what `sendoff dead list` lists.
 
     Exit status 1: some still wait for a person; 3: none does, and some could not be requeued.
     """
@@ -184,7 +199,8 @@ def discard(
 ) -> None:
     """Let what is held rest as it is: it counts as ended, and only evidence can still change it.
 
-    Name ids, or choose by options; then it is shown how many they are, and confirmed.
+    Name ids, or choose by options; then it is shown how many they are, and confirmed. Options
+    choose what `sendoff dead list --all` lists.
 
     Exit status 3: some are not held.
     """
@@ -193,7 +209,7 @@ def discard(
         ids, channel=channel, reason=reason, organization=organization, everything=everything
     )
     with operating(target, as_json=as_json) as console:
-        named = chosen(console, choice, verb="Discard", caution="", yes=yes)
+        named = chosen(console, choice, verb="Discard", caution="", needless=True, yes=yes)
         done = carry_out(console, "dead.discard", named, what="Decided", note=note)
     show_fates(done, as_json=as_json)
     end_by(done, reached=AT_REST)

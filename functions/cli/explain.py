@@ -24,6 +24,7 @@ from functions.cli.operating import (
     target_of,
 )
 from functions.cli.stack import StateDir
+from functions.core.chain_told import Outcome
 from functions.core.states import Reason, Status
 from functions.core.times import parse_time
 from infra.local.state import DEFAULT_FOLDER
@@ -41,7 +42,8 @@ def explain(
 
     Neither an address nor its content is shown; what was decided of it, and from what, is.
 
-    Exit status 1: it waits for a person, or for evidence of whether it was accepted.
+    Exit status 1: it waits for a person, or for evidence of whether it was accepted. What is held
+    of a notification that goes on, or ended, by another channel waits for nobody.
     """
     target = target_of(state_dir, profile=profile, region=region, prefix=prefix)
     with operating(target, as_json=as_json) as console:
@@ -51,7 +53,7 @@ def explain(
     else:
         show(told, options=options_of(target))
     row = told["notification"]
-    if row["held"] or _is_on_hold(row) or row["status"] == Status.UNCERTAIN:
+    if told["waits_for_person"] or _is_on_hold(row) or row["status"] == Status.UNCERTAIN:
         raise typer.Exit(FOUND)
 
 
@@ -80,7 +82,7 @@ def show(told: Mapping[str, Any], *, options: str) -> None:
     say("")
     after = told["next"]
     tell(f"Next: {after['sentence']}" if after else f"Next: nothing; {_REST[row['status']]}.")
-    commands = commands_for(row, children=told["children"], options=options)
+    commands = commands_for(row, children=told["children"], chain=told["chain"], options=options)
     if commands:
         say("")
         for command in commands:
@@ -113,15 +115,22 @@ def _is_on_hold(row: Mapping[str, Any]) -> bool:
 
 
 def commands_for(
-    row: Mapping[str, Any], *, children: Sequence[Mapping[str, Any]] = (), options: str
+    row: Mapping[str, Any],
+    *,
+    children: Sequence[Mapping[str, Any]] = (),
+    chain: Mapping[str, Any] | None = None,
+    options: str,
 ) -> list[str]:
     """Return the commands that would move a notification which waits for a person or evidence.
 
-    One by several channels is where its candidates are: it is they that are moved.
+    One by several channels is where its candidates are: it is they that are moved. ``chain`` is
+    what became of the one that this is a candidate of.
     """
     if children:
-        is_stuck = row["held"] or row["status"] == Status.UNCERTAIN
-        return [f"sendoff explain {children[-1]['id']}{options}"] if is_stuck else []
+        if not row["held"] and row["status"] != Status.UNCERTAIN:
+            return []
+        alike = [one for one in children if one["status"] == row["status"]]
+        return [f"sendoff explain {(alike or children)[-1]['id']}{options}"]
     id = row["id"]
     settle = [
         f"sendoff uncertain settle {id} --as {found}{options}"
@@ -135,9 +144,11 @@ def commands_for(
         return []
     commands = settle if row["in_doubt"] else []
     expires_at = row["expires_at"]
-    if row["reason"] == Reason.INVALID:
+    if row["reason"] == Reason.INVALID or (chain and chain["is_over"]):
         return [f"sendoff dead discard {id}{options}"]
     if expires_at is None or parse_time(expires_at) > datetime.now(UTC):
-        consent = " --may-send-twice" if row["reason"] == Reason.OUTCOME_UNKNOWN else ""
+        goes_on = chain is not None and chain["outcome"] == Outcome.GOES_ON
+        is_doubtful = row["reason"] == Reason.OUTCOME_UNKNOWN or goes_on
+        consent = " --may-send-twice" if is_doubtful else ""
         commands.append(f"sendoff dead requeue {id}{consent}{options}")
     return [*commands, f"sendoff dead discard {id}{options}"]

@@ -5,16 +5,22 @@ from typing import Any
 
 from functions.cli.listing import NOTHING, number_of, say, short_time, show_table
 
-_SAID = {None: "nothing to its category here", True: "yes to it", False: "no to it"}
+_CHOICES = {
+    None: "none made of its category on its channel",
+    True: "opted in to its category on its channel",
+    False: "opted out of its category on its channel",
+}
 
 
 def particulars_of_decision(told: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what is known beyond a literal address and a text, name by name."""
     row, parent = told["notification"], told["parent"]
     particulars: list[tuple[str, str]] = []
+    if row["event_id"]:
+        particulars.append(("Event", row["event_id"]))
     if row["template"]:
-        template = row["template"]
-        particulars.append(("Template", f"{template['name']}, version {template['version']}"))
+        name, version = row["template"]["name"], row["template"]["version"]
+        particulars.append(("Template", f"{name}, version {version}" if version else name))
     if parent:
         particulars.append(("Parent", f"{parent['id']}, {parent['status']}"))
     if row["recipient_id"]:
@@ -31,7 +37,10 @@ def _of_recipient(recipient_id: str, decision: Mapping[str, Any] | None) -> list
         return [("Recipient", f"{recipient_id}{known}")]
     rules = decision["rules_version"]
     particulars = [
-        ("Recipient", f"{recipient_id}, version {decision['recipient_version']}"),
+        (
+            "Recipient",
+            f"{recipient_id}, version {decision['recipient_version']} (running number)",
+        ),
         (
             "Decided",
             f"{decision['verdict']}, by policy {decision['policy_version']} and "
@@ -44,7 +53,7 @@ def _of_recipient(recipient_id: str, decision: Mapping[str, Any] | None) -> list
     particulars += [
         ("Locale", decision["locale"] or NOTHING),
         ("Zone", zone_words(decision)),
-        ("Said", _SAID[decision["preference"]]),
+        ("Choice", _CHOICES[decision["preference"]]),
     ]
     if decision["quiet_hours"]:
         particulars.append(("Quiet", hours_words(decision["quiet_hours"])))

@@ -25,9 +25,16 @@ MEANINGS: Mapping[str, str] = {
     "already_discarded": "It had been discarded before.",
     "already_scheduled": "It waits to be sent already, or is being sent.",
     "awaiting_evidence": "It may have been accepted; evidence or its channel's policy decides.",
-    "needs_consent": "It may have been accepted: --may-send-twice, if a duplicate does no harm.",
+    "needs_consent": (
+        "It may have been accepted, or a later candidate goes on: --may-send-twice, if a duplicate "
+        "does no harm."
+    ),
     "attempt_open": "An attempt is still open; the sweep closes it within minutes. Try again then.",
     "expired": "Its time to be sent has passed.",
+    "chain_delivered": (
+        "Another candidate of its notification was delivered: it is not sent again."
+    ),
+    "chain_cancelled": "Its notification was cancelled: it is not sent again.",
     "sent_by_candidates": "Its candidates are sent, not it itself: name the one that is held.",
     "invalid": "It was never valid, and nothing can be sent of it: ask for it anew, or discard it.",
     "not_found": "There is no such notification.",

@@ -1,6 +1,6 @@
 """`sendoff policy`: what the policy said of a notification, and what it would say now."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -23,6 +23,10 @@ from functions.core.policy_words import said
 from infra.local.state import DEFAULT_FOLDER
 
 OVER = "It is {status}: nothing is sent of it by itself, whatever the policy says now."
+VERSIONS = frozenset({"recipient_version", "rules_version"})
+RUNNING_NUMBERS = (
+    "Versions are running numbers of the whole service, not of the record or of the rules."
+)
 
 
 def policy(
@@ -69,18 +73,33 @@ def show(told: Mapping[str, Any], *, at: datetime | None) -> None:
         when = f" at {short_time(stored['at'])}" if stored["at"] else ""
         tell(f"Decided{when}, by policy {stored['policy_version']}: {stored['verdict']}{reason}.")
     asked_of = f"At {short_time(told['at'])}" if at else "Now"
-    for today in told["today"]:
-        say("")
-        by = f" by {today['channel']}" if told["is_parent"] else ""
-        reason = f" ({today['reason']})" if today["reason"] else ""
-        verdict = f"{today['verdict']}{reason}"
-        tell(f"{asked_of}{by}, by policy {today['policy_version']}: {verdict}. {today['sentence']}")
+    say("")
+    if told["is_parent"]:
+        show_candidates(told["today"], asked_of=asked_of)
+    else:
+        (today,) = told["today"]
+        tell(answer_words(today, asked_of=asked_of))
         tell(today["difference"])
         show_inputs(then, today["inputs"] or {})
         show_contact_points(today["contact_points"])
     if told["is_over"]:
         say("")
         tell(OVER.format(status=told["status"]))
+
+
+def answer_words(today: Mapping[str, Any], *, asked_of: str) -> str:
+    """Return what the policy says, and what that means."""
+    reason = f" ({today['reason']})" if today["reason"] else ""
+    verdict = f"{today['verdict']}{reason}"
+    return f"{asked_of}, by policy {today['policy_version']}: {verdict}. {today['sentence']}"
+
+
+def show_candidates(answers: Sequence[Mapping[str, Any]], *, asked_of: str) -> None:
+    """Write what the policy says to each channel of a notification by several: no more, for there
+    is nothing of the whole that it was decided from."""
+    for today in answers:
+        tell(answer_words(today, asked_of=f"{asked_of} by {today['channel']}"))
+    tell(answers[0]["difference"])
 
 
 def show_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -95,6 +114,8 @@ def show_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
                 for name in names
             ],
         )
+        if VERSIONS & set(names):
+            tell(RUNNING_NUMBERS)
 
 
 def show_contact_points(points: list[Mapping[str, Any]]) -> None:
@@ -102,9 +123,24 @@ def show_contact_points(points: list[Mapping[str, Any]]) -> None:
     if points:
         say("")
         show_table(
-            ("CONTACT POINT", "VERIFIED", "SUPPRESSED", "CHOSEN"),
+            ("CONTACT POINT", "VERIFIED", "SUPPRESSED", "SINCE", "BECAUSE", "CHOSEN"),
             [
-                (place, said(one["verified"]), said(one["suppressed"]), said(one["chosen"]))
+                (
+                    place,
+                    said(one["verified"]),
+                    said(one["suppressed"]),
+                    short_time(one["suppression"] and one["suppression"]["created_at"]),
+                    because(one["suppression"]),
+                    said(one["chosen"]),
+                )
                 for place, one in enumerate(points, start=1)
             ],
         )
+
+
+def because(fact: Mapping[str, Any] | None) -> str:
+    """Return why an address is suppressed, who says so, and for which category, if for one."""
+    if fact is None:
+        return NOTHING
+    of = f", for {fact['category']}" if fact["category"] else ""
+    return f"{fact['reason']} (source {fact['source']}{of})"

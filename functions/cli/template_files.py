@@ -3,11 +3,14 @@
 <folder>/<name>/template.toml                      default_locale = "en"
 <folder>/<name>/<channel>.<locale>.<part>.liquid   email.en.subject.liquid, sms.de-AT.text.liquid, …
 
-The line break that an editor puts at the end of a file is no part of the template.
+The line break that an editor puts at the end of a file is no part of the template. Hidden files and
+folders and an editor's copies (``name~``) are left alone; anything else in a folder of a template
+is one of its files, or a mistake.
 """
 
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,14 +58,19 @@ def read_folder(folder: Path) -> list[TemplateFiles]:
     """Return the templates in ``folder``, checked; raise FilesRefused with all that is wrong."""
     from functions.templates.document import check_document  # costs 0.3 s, and only here
 
-    places = sorted(path.parent for path in folder.glob(f"*/{SETTINGS}"))
+    try:
+        held = {path: _seen(path) for path in _seen(folder) if path.is_dir()}
+    except OSError as error:
+        raise FilesRefused([f"{error.filename}: It cannot be read: {error.strerror}."]) from error
+    places = [path for path, files in held.items() if path / SETTINGS in files]
     wrong = [
         f"{path}: It has templates and no {SETTINGS}."
-        for path in sorted({path.parent for path in folder.glob(f"*/*{SUFFIX}")} - {*places})
+        for path, files in held.items()
+        if path not in places and any(file.suffix == SUFFIX for file in files)
     ]
     found: list[TemplateFiles] = []
     for place in places:
-        read = _read_template(place, wrong)
+        read = _read_template(place, held[place], wrong)
         if read is not None:
             wrong += [read.line_of(fault) for fault in check_document(read.document)]
             found.append(read)
@@ -73,17 +81,25 @@ def read_folder(folder: Path) -> list[TemplateFiles]:
     return found
 
 
-def _read_template(place: Path, wrong: list[str]) -> TemplateFiles | None:
+def _seen(folder: Path) -> list[Path]:
+    """Return what lies in ``folder``, but for what is hidden and an editor's copies."""
+    return sorted(path for path in folder.iterdir() if not re.match(r"\.|.*~$", path.name))
+
+
+def _read_template(place: Path, held: Iterable[Path], wrong: list[str]) -> TemplateFiles | None:
     before = len(wrong)
     if re.fullmatch(NAME[1:-1], place.name, re.ASCII) is None:
         wrong.append(f"{place}: The name of a template matches {NAME}.")
     settings = place / SETTINGS
     document: dict[str, Any] = {**_read_settings(settings, wrong), "channels": {}}
     files: dict[str, Path] = {}
-    for file in sorted(place.glob(f"*{SUFFIX}")):
+    for file in held:
+        if file == settings:
+            continue
         channel, _, rest = file.name.removesuffix(SUFFIX).partition(".")
         locale, _, part = rest.partition(".")
-        if part not in PARTS.get(channel, ()) or not is_locale(locale):
+        is_part = part in PARTS.get(channel, ()) and is_locale(locale)
+        if file.suffix != SUFFIX or not is_part:
             wrong.append(f"{file}: A file is called <channel>.<locale>.<part>{SUFFIX}.")
             continue
         parts = document["channels"].setdefault(channel, {}).setdefault(locale, {})

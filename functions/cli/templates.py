@@ -16,7 +16,7 @@ from infra.local.state import DEFAULT_FOLDER
 
 app = typer.Typer(no_args_is_help=True, help="Templates: words by name and version.")
 
-NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
+NEW, CHANGED, UNCHANGED, UNARCHIVED = "new", "changed", "unchanged", "unarchived"
 
 
 @app.command()
@@ -34,6 +34,9 @@ def push(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done, and do nothing.")
     ] = False,
+    unarchive: Annotated[
+        bool, typer.Option("--unarchive", help="Let what is archived and unchanged be used again.")
+    ] = False,
     as_json: AsJson = False,
     api_url: ApiUrl = None,
     api_key: ApiKey = None,
@@ -45,16 +48,20 @@ def push(
     email.en.subject.liquid, email.en.text.liquid, email.en.html.liquid, sms.de-AT.text.liquid,
     push.en.title.liquid, push.en.body.liquid.
 
+    Subjects, titles, bodies of push and SMS are one line: a line break, the template's or a
+    value's, becomes a space. Hidden files, hidden folders and an editor's copies (name~) are left
+    alone.
+
     Every file is checked before the first template is sent. A version is never changed: what was
     accepted with an earlier one is sent with that one. What was archived and has changed is in
-    use again.
+    use again; what has not changed stays archived without --unarchive.
     """
     templates = _read(folder, as_json=as_json)
     done: list[dict[str, Any]] = []
     with using_api(state_dir, api_url=api_url, api_key=api_key, as_json=as_json) as api:
         for template in templates:
             try:
-                done.append(_push(api, template, dry_run=dry_run))
+                done.append(_push(api, template, dry_run=dry_run, unarchive=unarchive))
             except ApiRefused as error:
                 error.partial = {"data": done, "name": template.name}
                 error.detail = "\n".join(_refusal(template, error))
@@ -66,8 +73,10 @@ def push(
         ("TEMPLATE", "VERSION", "STATE"),
         [(one["name"], one["version"], _words(one)) for one in done],
     )
+    if archived := sum(one["archived"] for one in done):
+        say(f"{number_of(archived, 'archived template')} can be used again by --unarchive.")
     if dry_run:
-        count = sum(one["state"] != UNCHANGED for one in done)
+        count = sum(one["state"] in (NEW, CHANGED) for one in done)
         say(f"A push would make {number_of(count, 'version')}.")
 
 
@@ -81,7 +90,9 @@ def _read(folder: Path, *, as_json: bool) -> list[TemplateFiles]:
         raise typer.Exit(REFUSED) from None
 
 
-def _push(api: ApiClient, template: TemplateFiles, *, dry_run: bool) -> dict[str, Any]:
+def _push(
+    api: ApiClient, template: TemplateFiles, *, dry_run: bool, unarchive: bool
+) -> dict[str, Any]:
     """Bring one template to the service; return what became of it."""
     path = f"/v1/templates/{template.name}"
     current = _current(api, path)
@@ -90,11 +101,12 @@ def _push(api: ApiClient, template: TemplateFiles, *, dry_run: bool) -> dict[str
     state = NEW
     if current is not None:
         same = {name: current[name] for name in template.document} == template.document
-        state = UNCHANGED if same else CHANGED
+        unchanged = UNARCHIVED if is_archived and unarchive else UNCHANGED
+        state = unchanged if same else CHANGED
     if state == UNCHANGED:
         return _done(template, version, state, is_archived=is_archived)
     if dry_run:
-        return _done(template, version + 1, state, is_archived=False)
+        return _done(template, version + (state != UNARCHIVED), state, is_archived=False)
     _, added = api.ask("POST", f"{path}/versions", template.document)
     return _done(template, added["version"], state, is_archived=False)
 

@@ -18,6 +18,7 @@ from functions.core.states import Channel, Reason
 from functions.providers.choice import DECLARATIONS
 from functions.store import held
 from functions.store.action import Action
+from functions.store.held_list import list_held as read_held
 
 
 def list_held(
@@ -27,15 +28,17 @@ def list_held(
     reason: Reason | None,
     organization_id: UUID | None,
     ids: Sequence[UUID] | None,
+    needless: bool,
     after: UUID | None,
     limit: int,
 ) -> Done:
-    rows = held.list_held(
+    rows = read_held(
         equipment.database,
         channel=channel,
         reason=reason,
         organization_id=organization_id,
         ids=ids,
+        needless=needless,
         after=after,
         limit=limit + 1,
     )
@@ -68,6 +71,7 @@ COMMANDS: Mapping[str, Command] = {
             "reason": optional(one_of(Reason)),
             "organization_id": optional(identifier),
             "ids": optional(list_of(identifier)),
+            "needless": optional(flag, default=False),
             **PAGE,
         },
         run=list_held,

@@ -10,7 +10,16 @@ from functions.console.command import Command, Done, Equipment
 from functions.console.explain import UNKNOWN, first_of
 from functions.core.decision import inputs_of
 from functions.core.errors import NotFound
-from functions.core.policy import POLICY_VERSION, Allow, Defer, Recipient, decide
+from functions.core.policy import (
+    POLICY_VERSION,
+    Allow,
+    Because,
+    ContactPoint,
+    Defer,
+    Recipient,
+    Suppress,
+    decide,
+)
 from functions.core.policy_words import (
     Stored,
     changes_between,
@@ -18,8 +27,9 @@ from functions.core.policy_words import (
     stored_of,
     verdict_words,
 )
-from functions.store.verdict import Judged, Subject, read_judged
+from functions.store.verdict import Judged, read_judged
 
+ERASED = "The recipient was erased: nothing is left that it could be sent to."
 NEVER_ITSELF = "It is never sent itself: its candidates are decided, each when it is due."
 
 
@@ -36,7 +46,7 @@ def replay_policy(equipment: Equipment, *, id: UUID, at: datetime | None) -> Don
     subject = judged.subject
     stored = stored_of(judged.decided, at=judged.at, reason=judged.reason)
     verdicts = [
-        _today(subject, recipient, channel=channel, stored=stored, now=at or judged.now)
+        _today(judged, recipient, channel=channel, stored=stored, now=at or judged.now)
         for channel, recipient in judged.recipients.items()
     ]
     return Done(
@@ -71,7 +81,7 @@ def _shown(stored: Stored | None, judged: Judged) -> dict[str, Any] | None:
 
 
 def _today(
-    subject: Subject,
+    judged: Judged,
     recipient: Recipient | None,
     *,
     channel: str,
@@ -79,6 +89,7 @@ def _today(
     now: datetime,
 ) -> dict[str, Any]:
     """Return what the policy says of it by ``channel``, and how that differs from what was."""
+    subject = judged.subject
     verdict = decide(subject, recipient, now=now)
     point = verdict.contact_point if isinstance(verdict, Allow) else None
     inputs = {} if subject.recipient_id is None else inputs_of(recipient, point, now=now)
@@ -95,16 +106,32 @@ def _today(
             {
                 "verified": one.verified,
                 "suppressed": one.is_suppressed,
+                "suppression": _suppression(judged, one, channel=channel),
                 "chosen": one is point,
             }
             for one in (recipient.contact_points if recipient else ())
         ],
         "changed": {name: {"was": was, "is": now} for name, (was, now) in changes.items()},
-        "sentence": verdict_words(verdict, subject, channel=channel, inputs=inputs, now=now),
+        "sentence": ERASED
+        if isinstance(verdict, Suppress) and verdict.reason == Because.ERASED
+        else verdict_words(verdict, subject, channel=channel, inputs=inputs, now=now),
         "difference": NEVER_ITSELF
         if subject.channels
         else difference_words(stored, verdict, changes),
     }
+
+
+def _suppression(judged: Judged, point: ContactPoint, *, channel: str) -> dict[str, Any] | None:
+    """Return why ``point`` is suppressed, and since when."""
+    for one in judged.suppressed_points:
+        if (one.channel, one.address_hash) == (channel, point.address_hash):
+            return {
+                "reason": one.reason,
+                "source": one.source,
+                "category": one.category,
+                "created_at": one.created_at,
+            }
+    return None
 
 
 COMMANDS: Mapping[str, Command] = {

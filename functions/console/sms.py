@@ -11,6 +11,7 @@ from uuid import UUID
 
 from functions.console.arguments import Wrong, flag, identifier, list_of, optional, required
 from functions.console.command import Command, Done, Equipment
+from functions.console.tenants import NO_TENANT
 from functions.core.errors import Fault, NotFound, RequestRefused, ValidationFailed
 from functions.store import sms
 from functions.store.action import Action
@@ -145,7 +146,7 @@ def set_limits(
 
 def _must_exist(equipment: Equipment, organization_id: UUID) -> None:
     if find_organization(equipment.database, id=organization_id) is None:
-        raise NotFound("There is no tenant with this id.")
+        raise NotFound(NO_TENANT)
 
 
 def _wrong(name: str, detail: str) -> ValidationFailed:

@@ -21,6 +21,7 @@ from functions.console.arguments import (
     required,
 )
 from functions.console.command import Command, Done, Equipment
+from functions.console.tenants import NO_TENANT
 from functions.core.errors import NotFound
 from functions.core.states import Channel
 from functions.core.suppression_line import (
@@ -198,7 +199,7 @@ def _line(value: Any, wrong: Wrong) -> Line:
 
 def _must_exist(equipment: Equipment, organization_id: UUID) -> None:
     if find_organization(equipment.database, id=organization_id) is None:
-        raise NotFound("There is no tenant with this id.")
+        raise NotFound(NO_TENANT)
 
 
 _OF = {"organization_id": required(identifier)}

@@ -20,6 +20,8 @@ from functions.store import organization as store
 from functions.store.action import Action
 from functions.store.organization import Organization
 
+NO_TENANT = "There is no tenant with this id or name. `sendoff tenant list` shows all."
+
 
 def create_organization(equipment: Equipment, *, name: str, action: Action) -> Done:
     """Create an organization; the one of this name, where there is one, is told instead."""
@@ -85,7 +87,7 @@ def organization_of(equipment: Equipment, named: UUID | str) -> Organization:
         name=named if isinstance(named, str) else None,
     )
     if found is None:
-        raise NotFound("There is no tenant with this id or name.")
+        raise NotFound(NO_TENANT)
     return found
 
 

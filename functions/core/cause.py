@@ -44,6 +44,9 @@ CAUSES: dict[str, str] = {
     "policy.suppressed": (
         "Every contact point that the recipient has for {channel} is on the suppression list."
     ),
+    "policy.no_send_time": (
+        "The recipient's quiet hours leave no moment of the send window of its category."
+    ),
     "policy.erased": "The recipient was erased before it was taken up.",
     "policy.quiet_hours": "It was within the recipient's quiet hours.",
     "policy.outside_send_window": "It was outside the send window of its category.",
@@ -64,7 +67,8 @@ CAUSES: dict[str, str] = {
         "Its endpoint has asked never to be called again, so no attempt was opened."
     ),
     "sender.changed": (
-        "What is known of the recipient was changed since it was decided, so no attempt was opened."
+        "What it was decided from was changed since, so no attempt was opened: what is known of "
+        "the recipient, the rules of its category, or what is suppressed."
     ),
     "sender.erased": "The recipient was erased, so no attempt was opened.",
     "sender.expired": "Its time to be sent had passed before an attempt was opened.",

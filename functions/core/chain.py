@@ -2,7 +2,8 @@
 one came to nothing.
 
 A parent is never sent itself. Each of its candidates is a notification of its own, made when it
-starts, and the parent shows the one that was delivered, else the newest.
+starts. The parent shows the one that was delivered; else the newest that may still be, for an
+earlier one can outlive it; else the last that came to an end.
 
 The newest candidate is                                The next one starts
 suppressed, failed, dead, withdrawn                    at once
@@ -29,6 +30,7 @@ STARTED, AFTER = "fallback_started", "fallback_after"
 
 _CAME_TO_NOTHING = frozenset({Status.SUPPRESSED, Status.FAILED, Status.DEAD})
 _STOPS = frozenset({Status.DELIVERED, Status.CANCELLED, Status.EXPIRED})
+_LIVE = frozenset({Status.PENDING, Status.LEASED, Status.UNCERTAIN, Status.SUBMITTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +78,13 @@ class Candidate:
         return self.status == Status.CANCELLED and self.reason == WITHDRAWN
 
     @property
+    def may_be_accepted(self) -> bool:
+        return self.attempt_id is not None or self.in_doubt > 0 or self.evidence_rank > 0
+
+    @property
     def is_unsent(self) -> bool:
         """It waits, and nothing of it may have been accepted."""
-        return (
-            self.standing == Status.PENDING
-            and self.attempt_id is None
-            and self.in_doubt == 0
-            and self.evidence_rank == 0
-        )
+        return self.standing == Status.PENDING and not self.may_be_accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +143,22 @@ def _may_start_after(newest: Candidate, parent: Parent) -> bool:
 
 
 def _shown(candidates: Sequence[Candidate], delivered: Sequence[Candidate]) -> Candidate:
-    """Return the one delivered, of several the first that was known to be; else the newest, but for
-    those that gave way to one whose delivery turned out to have failed."""
+    """Return the one delivered, of several the first that was known to be; else the newest that
+    goes on, else the last.
+
+    Of those that ended not one that gave way to another, whose delivery turned out to have failed;
+    nor one that was cancelled where any may have been accepted: what shows cancelled was not sent.
+    """
     if delivered:
         return min(delivered, key=lambda one: (one.final_at is None, one.final_at, one.place))
-    standing = [one for one in candidates if not one.is_withdrawn]
-    return max(standing or candidates, key=lambda one: one.place)
+    unsent = not any(one.may_be_accepted for one in candidates)
+    live = [one for one in candidates if one.status in _LIVE]
+    ended = [
+        one
+        for one in candidates
+        if one.status != Status.CANCELLED or (unsent and not one.is_withdrawn)
+    ]
+    return max(live or ended or candidates, key=lambda one: one.place)
 
 
 def _status_of(shown: Candidate, *, goes_on: bool) -> str:

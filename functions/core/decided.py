@@ -10,11 +10,9 @@ from typing import Any, Protocol
 from uuid import UUID
 
 
-class Candidate(Protocol):
-    """A notification by one of several channels, or the one that has those; ``place`` is from 0."""
+class Member(Protocol):
+    """A notification by one of several channels, as far as their story goes."""
 
-    @property
-    def id(self) -> UUID: ...
     @property
     def place(self) -> int | None: ...
     @property
@@ -22,9 +20,16 @@ class Candidate(Protocol):
     @property
     def status(self) -> str: ...
     @property
-    def reason(self) -> str | None: ...
-    @property
     def created_at(self) -> datetime: ...
+
+
+class Candidate(Member, Protocol):
+    """A notification by one of several channels, or the one that has those; ``place`` is from 0."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def reason(self) -> str | None: ...
     @property
     def available_at(self) -> datetime: ...
     @property
@@ -37,6 +42,21 @@ class Candidate(Protocol):
     def discarded_at(self) -> datetime | None: ...
     @property
     def hold_id(self) -> UUID | None: ...
+
+
+class Told(Protocol):
+    """What of a notification its story needs beyond its row."""
+
+    @property
+    def place(self) -> int | None: ...
+    @property
+    def channels(self) -> Sequence[str] | None: ...
+    @property
+    def children(self) -> Sequence[Member]: ...
+    @property
+    def decision(self) -> Mapping[str, Any] | None: ...
+    @property
+    def faults(self) -> Sequence[Mapping[str, str]]: ...
 
 
 class Decided(Protocol):
@@ -79,7 +99,7 @@ class Decided(Protocol):
 
     @property
     def place(self) -> int | None:
-        """Of a candidate: which one it is, from 0."""
+        """Of a candidate: which one it is, from 0. Of a parent: which one it shows."""
         ...
 
     @property

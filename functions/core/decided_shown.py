@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from functions.core.decided import Candidate
-from functions.core.forecast import next_of
+from functions.core.forecast import is_held, next_of
 from functions.core.history import Dossier
 from functions.core.times import written
 
@@ -38,18 +38,26 @@ def decision_shown(dossier: Dossier) -> dict[str, Any] | None:
 
 
 def template_shown(dossier: Dossier) -> dict[str, Any] | None:
-    """Return the version that it is rendered from; None when it has its own content."""
+    """Return the version that it is rendered from; None when it has its own content.
+
+    Of an invalid request: which was asked for, and no version.
+    """
     decided = dossier.decided
     if decided.template_name is None:
         return None
     return {"name": decided.template_name, "version": decided.template_version}
 
 
-def candidate_shown(candidate: Candidate | None, strike: Strike) -> dict[str, Any] | None:
-    """Return a notification that belongs to the one explained."""
+def candidate_shown(
+    candidate: Candidate | None, strike: Strike, *, calls: bool = True
+) -> dict[str, Any] | None:
+    """Return a notification that belongs to the one explained; unless it ``calls`` for a person,
+    what is held is not theirs to decide."""
     if candidate is None:
         return None
     after = next_of(candidate)
+    if is_held(candidate) and not calls:
+        after = None
     return {
         "id": str(candidate.id),
         "place": candidate.place,

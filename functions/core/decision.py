@@ -20,6 +20,7 @@ def inputs_of(
     return {
         "recipient_version": recipient.version,
         "rules_version": recipient.rules.version,
+        "transactional": recipient.rules.transactional,
         "locale": recipient.locale,
         "time_zone": recipient.time_zone,
         "quiet_hours": _written(recipient.quiet_hours),

@@ -74,8 +74,16 @@ class TooLate(RequestRefused):
     code = "too_late"
 
     def __init__(self, status: str) -> None:
-        super().__init__()
+        super().__init__(_UNSENT.get(status))
         self.status = status
+
+
+_UNSENT = {
+    "suppressed": "The notification has ended already; it cannot be cancelled.",
+    "expired": "The notification has ended already; it cannot be cancelled.",
+    "dead": "The notification was set aside for an operator; it cannot be cancelled.",
+}
+"""Where it is too late for another reason than that it may have been sent."""
 
 
 class Unavailable(SendoffError):

@@ -172,14 +172,14 @@ _CHOICES: dict[str, str] = {
 """How a recipient made its choice known, by the source of the fact."""
 
 
-def suppression_words(fact: Suppression) -> str:
-    """Return a clause that tells since when the recipient is suppressed, why, and who says so."""
+def suppression_words(fact: Suppression, *, whom: str = "the recipient") -> str:
+    """Return a clause that tells since when ``whom`` is suppressed, why, and who says so."""
     why = _FACTS.get(fact.reason, fact.reason)
     if fact.reason == SuppressionReason.RECIPIENT_CHOICE:
         why = _CHOICES.get(fact.source, why)
     of = f" for {fact.category}" if fact.category else ""
     return (
-        f"the recipient is on the suppression list{of} since {moment(fact.created_at)}, because "
+        f"{whom} is on the suppression list{of} since {moment(fact.created_at)}, because "
         f"{why} (source {fact.source})"
     )
 

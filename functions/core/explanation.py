@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from functions.core.candidate_words import channel_words, shown_of
+from functions.core.chain_told import Outcome, Standing, standing_of
 from functions.core.decided_shown import (
     Strike,
     candidate_shown,
@@ -22,7 +24,7 @@ from functions.core.forecast import is_held, next_of, next_of_parent, next_sente
 from functions.core.history import Attempt, Dossier, WeighedReceipt, WholeRow
 from functions.core.remark import remarks, with_fates
 from functions.core.states import Reason
-from functions.core.summary import summary
+from functions.core.summary import BECAUSE, summary
 from functions.core.timeline import Entry, timeline
 from functions.core.times import written
 
@@ -55,7 +57,10 @@ def explain(
         decide_at=row.decide_at,
         next_provider=dossier.way.next_provider,
         decided=decided,
+        deliveries=dossier.deliveries,
     )
+    standing = standing_of(dossier)
+    waits = is_held(row) and (standing is None or standing.outcome is Outcome.OPEN)
     country = dossier.way.country
     entries = steps[:1] + sorted(steps[1:] + remarks(dossier, steps), key=lambda entry: entry.at)
     return {
@@ -79,7 +84,9 @@ def explain(
         ),
         "decision": decision_shown(dossier),
         "parent": candidate_shown(decided.parent, strike),
-        "children": [candidate_shown(one, strike) for one in decided.children],
+        "children": [candidate_shown(one, strike, calls=is_held(row)) for one in decided.children],
+        "chain": _chain(standing),
+        "waits_for_person": waits,
         "faults": faults_shown(dossier, strike),
         "timeline": [_entry(entry, strike, country) for entry in with_fates(history, entries)],
         "attempts": [
@@ -110,10 +117,34 @@ def _named(text: str, country: str | None) -> str:
     return _COUNTRY.sub(lambda found: f"{found[0]} ({country})", text) if country else text
 
 
+def _chain(standing: Standing | None) -> dict[str, Any] | None:
+    """Return what became of the notification that it is a candidate of."""
+    if standing is None:
+        return None
+    return {
+        "outcome": standing.outcome,
+        "channel": standing.channel,
+        "status": standing.status,
+        "is_over": standing.is_over,
+    }
+
+
 def _why(dossier: Dossier) -> str | None:
-    """Return what is known beyond the reason on its row."""
+    """Return what is known beyond the reason on its row; of a parent, of which candidate."""
+    row = dossier.history.notification
+    why = _of_itself(dossier)
+    if not dossier.decided.channels or row.reason in (None, Reason.ERASED):
+        return why
+    by = channel_words(row.channel)
+    why = why or BECAUSE.get(row.reason, row.reason)
+    return f"{why.replace('its channel', by)} (its candidate by {by})"
+
+
+def _of_itself(dossier: Dossier) -> str | None:
     attempts, way = dossier.history.attempts, dossier.way
     match dossier.history.notification.reason:
+        case Reason.SUPPRESSED if points := _points(dossier):
+            return "; ".join(points)
         case Reason.SUPPRESSED if way.suppression is not None:
             return suppression_words(way.suppression)
         case Reason.REJECTED if attempts and (why := why_unmade(attempts[-1])):
@@ -122,6 +153,21 @@ def _why(dossier: Dossier) -> str | None:
             return f"it waited for too long, and no request was made, because {why}"
         case _:
             return None
+
+
+def _points(dossier: Dossier) -> list[str]:
+    """Return which of the recipient's contact points are suppressed, since when, and why."""
+    channel = dossier.history.notification.channel
+    return [
+        suppression_words(
+            one,
+            whom=f"contact point {one.number} of the recipient"
+            if one.count > 1
+            else "the contact point of the recipient",
+        )
+        for one in dossier.way.suppressed_points
+        if one.channel == channel
+    ]
 
 
 def _striking_out(recipients: Sequence[str], operators: Set[str]) -> Strike:
@@ -226,8 +272,7 @@ def _next(
     row, decided = dossier.history.notification, dossier.decided
     after = next_of(row)
     if decided.channels:
-        newest = decided.children[-1] if decided.children else None
-        after = next_of_parent(row, next_step_at=decided.next_step_at, newest=newest)
+        after = next_of_parent(row, next_step_at=decided.next_step_at, shown=shown_of(decided))
     if after is None:
         return None
     return {

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from functions.core.candidate_words import parent_words
+from functions.core.chain_told import Outcome, opening_words, over_words, standing_of
 from functions.core.evidence_words import moment
 from functions.core.history import Attempt, Dossier, Standing
 from functions.core.states import FINAL, HELD, Reason, Status
@@ -32,17 +33,17 @@ def is_held(notification: Standing) -> bool:
 
 
 def next_of_parent(
-    notification: Standing, *, next_step_at: datetime | None, newest: Standing | None
+    notification: Standing, *, next_step_at: datetime | None, shown: Standing | None
 ) -> Next | None:
     """Return what happens next of a notification by several channels: when its next candidate is
-    started, else what happens to the ``newest``, the one that was started last."""
+    started, else what happens to the one that is ``shown``."""
     if Status(notification.status) in FINAL or notification.discarded_at is not None:
         return None
     if is_held(notification):
         return Next(action="decide", at=None)
     if next_step_at is not None:
         return Next(action="fallback", at=next_step_at)
-    return None if newest is None else next_of(newest)
+    return None if shown is None else next_of(shown)
 
 
 def next_of(notification: Standing) -> Next | None:
@@ -163,8 +164,10 @@ def _of_submitted(dossier: Dossier, now: datetime) -> str:
 
 
 def _of_held(dossier: Dossier, now: datetime) -> str:
-    row = dossier.history.notification
-    words = "Nothing before a person decides"
+    row, standing = dossier.history.notification, standing_of(dossier)
+    if standing is not None and standing.is_over:
+        return over_words(standing)
+    words = opening_words(standing)
     if row.reason == Reason.INVALID:
         return f"{words}: discard it, for as it is it can never be sent. Ask for it anew instead."
     if open_attempt(dossier) is not None:
@@ -178,5 +181,7 @@ def _of_held(dossier: Dossier, now: datetime) -> str:
     if row.expires_at is not None and row.expires_at <= now:
         return f"{words}: {', or '.join([*choices, 'discard it'])}. Its time to be sent has passed."
     harmless = "if a second message does no harm" if row.in_doubt > 0 else "once its cause is gone"
+    if standing is not None and standing.outcome is Outcome.GOES_ON:
+        harmless = "with --may-send-twice if a second message does no harm"
     choices.append(f"requeue it {harmless}")
     return f"{words}: {', '.join(choices)}, or discard it."

@@ -236,6 +236,32 @@ class ChannelPolicy(Protocol):
     def paused_at(self) -> datetime | None: ...
 
 
+class Link(Protocol):
+    """A candidate of a chain, as the others see it; ``place`` is from 0."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def place(self) -> int: ...
+    @property
+    def channel(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def in_doubt(self) -> int: ...
+
+
+class Delivery(Protocol):
+    """A candidate was delivered ``at``, as far as was known ``until`` then; None is still."""
+
+    @property
+    def channel(self) -> str: ...
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def until(self) -> datetime | None: ...
+
+
 class Dossier(Protocol):
     """A notification's history, what was decided of it, who moved it by hand, what its channel
     would do next, and what lies in its way."""
@@ -250,3 +276,12 @@ class Dossier(Protocol):
     def operator_actions(self) -> Sequence[OperatorAction]: ...
     @property
     def channel(self) -> ChannelPolicy: ...
+    @property
+    def links(self) -> Sequence[Link]:
+        """Every candidate of the chain that it belongs to, in order, itself among them."""
+        ...
+
+    @property
+    def deliveries(self) -> Sequence[Delivery]:
+        """Of a parent: when which candidate was delivered, in the order of time."""
+        ...

@@ -48,8 +48,10 @@ class Window:
 
 @cache
 def zone_names() -> frozenset[str]:
-    """Return the names of all zones (IANA), the old ones among them."""
-    return frozenset(files(tzdata).joinpath("zones").read_text(encoding="utf-8").split())
+    """Return the names of all zones (IANA), the old ones among them; without ``Factory``, which
+    means that nobody has said where a clock stands."""
+    names = files(tzdata).joinpath("zones").read_text(encoding="utf-8").split()
+    return frozenset(names) - {"Factory"}
 
 
 @cache
@@ -82,20 +84,21 @@ def first_outside(window: Window, at: datetime, *, zone: ZoneInfo) -> datetime:
 
 def first_outside_all(windows: Sequence[Window], at: datetime, *, zone: ZoneInfo) -> datetime:
     """Return the first moment (UTC) not before ``at`` at which no window holds the clock in
-    ``zone``.
+    ``zone``. There is none where ``leave_nothing`` of a day.
 
-    Where windows leave no moment of a day, it is the end of the first that holds ``at``.
+    A change of the clock may pass over all that they leave of a day, and not of the next.
     """
-    holding = next((one for one in windows if one.holds(at.astimezone(zone).time())), None)
-    if holding is None:
-        return at.astimezone(UTC)
-    at = first_outside(holding, at, zone=zone)
-    if all(any(other.holds(one.end) for other in windows) for one in windows):
-        return at
+    at = at.astimezone(UTC)
     while any(window.holds(at.astimezone(zone).time()) for window in windows):
         for window in windows:
             at = first_outside(window, at, zone=zone)
     return at
+
+
+def leave_nothing(windows: Sequence[Window]) -> bool:
+    """Return whether windows hold, together, all that a clock can show: one begins before another
+    has ended, all around the day. No change of a clock leaves a moment then, on any day."""
+    return bool(windows) and all(any(other.holds(one.end) for other in windows) for one in windows)
 
 
 def first_inside(window: Window, at: datetime, *, zone: ZoneInfo) -> datetime:

@@ -13,12 +13,16 @@ an attempt in doubt went to an address they have no more          suppress  cont
 the recipient has no address on its channel                       suppress  no_contact_point
 it is bulk, and none of the addresses is verified                 suppress  not_verified
 all addresses that are left are suppressed                        suppress  suppressed
+quiet hours leave no moment of the category's send window         suppress  no_send_time (2)
 it is within the recipient's quiet hours                          defer     quiet_hours (2)
 it is outside of the category's send window, by their clock       defer     outside_send_window
 none of these                                                     allow
 
 (1) not of a transactional category that is declared mandatory
 (2) not for ``high`` in a transactional category that is declared to bypass them
+
+Whether a category is bulk or transactional is asked as well when it is decided: the stream that the
+notification was accepted to says only by which lane and under which name it goes.
 
 Nobody consents by having an address: what is bulk needs a yes. Addresses are taken in the
 recipient's own order, verified ones first, unverified ones for transactional categories only. What
@@ -41,9 +45,10 @@ from functions.core.local_time import (
     Window,
     first_inside,
     first_outside_all,
+    leave_nothing,
     zone_of,
 )
-from functions.core.states import Priority, Stream
+from functions.core.states import Priority
 
 POLICY_VERSION = 2
 """Raised with every change of meaning, so that a stored verdict can be explained later."""
@@ -68,6 +73,7 @@ class Because(StrEnum):
     CONTACT_POINT_CHANGED = "contact_point_changed"
     NOT_VERIFIED = "not_verified"
     SUPPRESSED = "suppressed"
+    NO_SEND_TIME = "no_send_time"
     QUIET_HOURS = "quiet_hours"
     OUTSIDE_SEND_WINDOW = "outside_send_window"
     UNKNOWN_TIME_ZONE = "unknown_time_zone"
@@ -94,9 +100,11 @@ class ContactPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the organization declares of the category; ``version`` None when it declares nothing."""
+    """What the organization declares of the category; ``version`` None when it declares nothing
+    but whether it is transactional."""
 
     version: int | None = None
+    transactional: bool = False
     mandatory: bool = False
     high_bypasses_quiet_hours: bool = False
     window: Window | None = None
@@ -168,8 +176,6 @@ class Candidate(Protocol):
     @property
     def id(self) -> UUID: ...
     @property
-    def stream(self) -> str: ...
-    @property
     def priority(self) -> str: ...
     @property
     def recipient_id(self) -> str | None: ...
@@ -198,7 +204,7 @@ def decide(
         return Allow()
     if recipient is None:
         return Suppress(reason=Because.ERASED)
-    if (refusal := _refusal(notification, recipient)) is not None:
+    if (refusal := _refusal(recipient)) is not None:
         return Suppress(reason=refusal)
     contact_point = _contact_point(notification, recipient)
     if isinstance(contact_point, Because):
@@ -208,7 +214,7 @@ def decide(
     except UnknownZone:  # nobody can tell what their clock shows: it is not sent at a guess
         until = now + ZONE_AGAIN
         return Defer(until=until, reason=Because.UNKNOWN_TIME_ZONE, blocked=True)
-    if isinstance(ruling, Defer):
+    if isinstance(ruling, Defer | Suppress):
         return ruling
     return Allow(
         contact_point=contact_point,
@@ -217,18 +223,14 @@ def decide(
     )
 
 
-def _is_transactional(notification: Candidate) -> bool:
-    return notification.stream == Stream.TRANSACTIONAL
-
-
-def _refusal(notification: Candidate, recipient: Recipient) -> Because | None:
+def _refusal(recipient: Recipient) -> Because | None:
     """Return why the recipient is not to be told at all, None when they may be."""
-    is_transactional = _is_transactional(notification)
-    if is_transactional and recipient.rules.mandatory:
+    rules = recipient.rules
+    if rules.transactional and rules.mandatory:
         return None
     if recipient.preference is False:
         return Because.OPTED_OUT
-    return None if is_transactional or recipient.preference else Because.NO_CONSENT
+    return None if rules.transactional or recipient.preference else Because.NO_CONSENT
 
 
 def _contact_point(notification: Candidate, recipient: Recipient) -> ContactPoint | Because:
@@ -240,7 +242,7 @@ def _contact_point(notification: Candidate, recipient: Recipient) -> ContactPoin
             return Because.CONTACT_POINT_CHANGED
     if not points:
         return Because.NO_CONTACT_POINT
-    if not _is_transactional(notification):
+    if not recipient.rules.transactional:
         points = [one for one in points if one.verified]
         if not points:
             return Because.NOT_VERIFIED
@@ -252,7 +254,7 @@ def _contact_point(notification: Candidate, recipient: Recipient) -> ContactPoin
 
 def _by_the_clock(
     notification: Candidate, recipient: Recipient, now: datetime
-) -> Defer | QuietHours:
+) -> Defer | Suppress | QuietHours:
     """Return until when the recipient's clock is in the way, or what quiet hours say where not.
 
     In the last year that a time can be written in there is no later to defer to.
@@ -263,22 +265,24 @@ def _by_the_clock(
     zone = zone_of(recipient.time_zone or "UTC")
     wall = now.astimezone(zone).time()
     is_quiet = quiet is not None and quiet.holds(wall)
-    if is_quiet and _bypasses(notification, recipient.rules):
-        quiet, is_quiet, rule = None, False, QuietHours.BYPASSED
-    else:
-        rule = QuietHours.NONE if quiet is None else QuietHours.OVER
-    if not is_quiet and (send is None or send.holds(wall)):
-        return rule
-    reason = Because.QUIET_HOURS if is_quiet else Because.OUTSIDE_SEND_WINDOW
-    closed = [window for window in (quiet, send and send.rest) if window]
+    bypasses = _bypasses(notification, recipient.rules)
+    closed = [window for window in (None if bypasses else quiet, send and send.rest) if window]
+    if not any(window.holds(wall) for window in closed):
+        if is_quiet:
+            return QuietHours.BYPASSED
+        return QuietHours.NONE if quiet is None else QuietHours.OVER
+    if leave_nothing(closed):
+        return Suppress(reason=Because.NO_SEND_TIME)
+    keeps = is_quiet and not bypasses
+    reason = Because.QUIET_HOURS if keeps else Because.OUTSIDE_SEND_WINDOW
     return Defer(until=_until(notification, closed, now, zone), reason=reason)
 
 
 def _bypasses(notification: Candidate, rules: Rules) -> bool:
     return (
-        rules.high_bypasses_quiet_hours
+        rules.transactional
+        and rules.high_bypasses_quiet_hours
         and notification.priority == Priority.HIGH
-        and _is_transactional(notification)
     )
 
 

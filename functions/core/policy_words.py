@@ -22,6 +22,7 @@ _NAMES: dict[str, str] = {
     "policy_version": "the policy itself",
     "recipient_version": "the recipient's record",
     "rules_version": "the rules of the category",
+    "transactional": "whether the category is transactional",
     "locale": "the locale",
     "time_zone": "the time zone",
     "quiet_hours": "the quiet hours",

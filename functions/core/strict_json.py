@@ -102,7 +102,7 @@ def unencodable(value: Any) -> list[Fault]:
             if UNSTORABLE.search(item):
                 faults.append(Fault(pointer, "not_encodable", _TEXT))
         elif isinstance(item, float):
-            if math.isinf(item):
+            if not math.isfinite(item):
                 faults.append(Fault(pointer, "not_encodable", _NUMBER))
         elif isinstance(item, dict):
             members = cast("dict[str, Any]", item)
@@ -121,7 +121,7 @@ def unencodable(value: Any) -> list[Fault]:
 
 _TEXT = "The text contains U+0000 or half of a surrogate pair."
 _NAME = "The name contains U+0000 or half of a surrogate pair."
-_NUMBER = "The number is too large."
+_NUMBER = "The number is too large, or none at all."
 
 
 def token(name: str) -> str:

@@ -41,11 +41,12 @@ BECAUSE: dict[str, str] = {
     "contact_point_changed": (
         "an attempt may have been accepted at an address that is the recipient's no longer"
     ),
+    "no_send_time": "the recipient's quiet hours leave no moment of its category's send window",
     "quiet_hours": "the recipient's quiet hours are not over",
     "outside_send_window": "the send window of its category is not open",
     "unknown_time_zone": "the recipient's time zone is none that is known here",
     "fallback_delivered": "another candidate was delivered first",
-    "changed": "what is known of the recipient was changed, so that it is decided anew",
+    "changed": "what it was decided from was changed, so that it is decided anew",
     "country_blocked": "its country is blocked at the provider",
     "endpoint_paused": "its endpoint is paused",
     "endpoint_busy": "its endpoint has failed, and gets no more calls at once",

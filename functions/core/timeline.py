@@ -12,10 +12,11 @@ from uuid import UUID
 
 from functions.core.candidate_words import channel_words, in_order, moved_by, started_words
 from functions.core.cause import cause_of
-from functions.core.decided import Decided
+from functions.core.chain_told import delivered_by
+from functions.core.decided import Told
 from functions.core.errors import Fault
 from functions.core.evidence_words import attempt_words, duration, moment, receipt_words
-from functions.core.history import Attempt, OperatorAction, Receipt, Row, Step
+from functions.core.history import Attempt, Delivery, OperatorAction, Receipt, Row, Step
 from functions.core.sentence import Evidence, sentence
 from functions.core.states import Status
 
@@ -53,15 +54,16 @@ def timeline(
     operator_actions: Sequence[OperatorAction] = (),
     decide_at: datetime | None = None,
     next_provider: str | None = None,
-    decided: Decided | None = None,
+    decided: Told | None = None,
     faults: Sequence[Fault] = (),
+    deliveries: Sequence[Delivery] = (),
 ) -> list[Entry]:
     """Return every step in order of time, acceptance first.
 
     ``operator_actions`` are named in the sentences: leave them out where operators stay unnamed.
     ``decide_at`` is the end of the wait of a notification that is uncertain, ``next_provider`` whom
     it was passed on to, ``decided`` what more is known of what was asked and decided; ``faults``
-    are told with their pointers.
+    are told with their pointers; by ``deliveries`` a parent's are told by their channels.
     """
     numbers = numbers_of(attempts)
     known = {attempt.id: attempt for attempt in attempts}
@@ -81,7 +83,7 @@ def timeline(
             **_of_next_one(attempt, attempts, next_provider),
             **_of_report(report, step, attempts),
             **_of_operator(action),
-            **moved_by(step, decided),
+            **(moved_by(step, decided) | delivered_by(step, deliveries)),
             what=f"{notification.category} by {channel_words(notification.channel)}",
             channel=channel_words(notification.channel),
             faults=_faults(decided, faults),
@@ -125,7 +127,7 @@ def _entry(step: Step, action: OperatorAction | None, words: str) -> Entry:
     )
 
 
-def _accepted(notification: Row, transitions: Sequence[Step], decided: Decided | None) -> Entry:
+def _accepted(notification: Row, transitions: Sequence[Step], decided: Told | None) -> Entry:
     due_at = notification.send_at or notification.created_at
     when = "at once" if due_at <= notification.created_at else f"from {moment(due_at)} on"
     if notification.parent_id is not None:
@@ -253,7 +255,7 @@ def _until(notification: Row, decide_at: datetime | None) -> str:
     return f" until {moment(decide_at)}"
 
 
-def _faults(decided: Decided | None, faults: Sequence[Fault]) -> str:
+def _faults(decided: Told | None, faults: Sequence[Fault]) -> str:
     if faults:
         told = [f"{fault.pointer or 'the whole'} {fault.code}" for fault in faults[:TOLD_FAULTS]]
         return f": {', '.join(told)}{' …' if len(faults) > TOLD_FAULTS else ''}"
@@ -263,9 +265,11 @@ def _faults(decided: Decided | None, faults: Sequence[Fault]) -> str:
     return " (1 fault)" if count == 1 else f" ({count} faults)"
 
 
-def _deferral(notification: Row, step: Step, decided: Decided | None) -> str:
+def _deferral(notification: Row, step: Step, decided: Told | None) -> str:
     """Return why its time has not come, where it waits for that."""
-    if decided is None or step.actor != "policy" or notification.status != Status.PENDING:
+    if decided is None or decided.decision is None:
+        return ""
+    if step.actor != "policy" or notification.status != Status.PENDING:
         return ""
     from functions.core.deferral import deferral_words  # seldom, and it reads time zones
 

@@ -86,6 +86,18 @@ class Suppression(Protocol):
     def created_at(self) -> datetime: ...
 
 
+class SuppressedPoint(Suppression, Protocol):
+    """The same of a contact point: the ``number`` of it, from 1, of the ``count`` that its
+    recipient has on its ``channel``."""
+
+    @property
+    def channel(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+
+
 class Way(Protocol):
     """Where it goes next; what is open or works is not in it."""
 
@@ -116,3 +128,7 @@ class Way(Protocol):
     def hold(self) -> Hold | None: ...
     @property
     def suppression(self) -> Suppression | None: ...
+    @property
+    def suppressed_points(self) -> Sequence[SuppressedPoint]:
+        """Of a recipient by reference; of a parent those by each of its channels."""
+        ...

@@ -17,6 +17,7 @@ from functions.ingest.references import complete
 from functions.ingest.request import Request
 from functions.store import accept as store
 from functions.store.browse import History
+from functions.store.intent import NewNotification
 
 BATCHES, SINGLE = "/v1/notifications/batches", "/v1/notifications"
 
@@ -44,11 +45,13 @@ def accept_items(
     and recipients that it refers to. Raises ValidationFailed with every fault, EventIdConflict,
     IdempotencyKeyReused, Unavailable.
     """
-    admitted = admit_batch(body, door=deployment.door)
+    judged = admit_batch(body, door=deployment.door)
     request = recognised(organization_id, route=route, key=key, body=body)
     try:
-        notifications = complete(admitted, deployment, organization_id, pointer=store.IN_BATCH)
+        notifications = complete(judged, deployment, organization_id, pointer=store.IN_BATCH)
     except ValidationFailed:
+        if not all(isinstance(one, NewNotification) for one in judged):
+            raise  # it was never accepted
         first = store.replay_batch(deployment.database, request=request)
         if first is None:
             raise

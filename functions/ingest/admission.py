@@ -1,4 +1,4 @@
-"""Which items may enter: every fault of every item, or every item normalised.
+"""Which items may enter: of each either its faults, or the item normalised.
 
 Nothing here depends on the time of day or on the database: what was valid once is valid when it is
 repeated. What stands behind a reference is looked up afterwards (references.py).
@@ -11,11 +11,14 @@ from pydantic import FailFast, TypeAdapter, ValidationError
 from functions.core.errors import Fault, ValidationFailed
 from functions.core.states import Channel
 from functions.core.strict_json import MAX_FAULTS
-from functions.ingest.faults import MAX_MEMBERS, below, faults_of, too_many_members
+from functions.ingest.faults import MAX_MEMBERS, faults_of, too_many_members
 from functions.ingest.item import Door, read_item
 from functions.ingest.request import unknown_fields
 from functions.ingest.schemas import MAX_ITEMS, MAX_METADATA, MAX_TEMPLATE, Item
 from functions.store.intent import NewNotification
+
+Judged = NewNotification | list[Fault]
+"""An item, normalised, or what is wrong with it, by pointers relative to it."""
 
 _MOST = {"metadata": MAX_METADATA, "channels": len(Channel), "template": MAX_TEMPLATE}
 
@@ -23,27 +26,27 @@ _ITEM: TypeAdapter[Item] = TypeAdapter(Item)
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(Annotated[list[Item], FailFast()])
 
 
-def admit_batch(body: Any, *, door: Door) -> list[NewNotification]:
-    """Return the items of a batch request; raise ValidationFailed with every fault, up to 100."""
+def admit_batch(body: Any, *, door: Door) -> list[Judged]:
+    """Return of each item of a batch request what it is, or its faults.
+
+    It ends with the item that makes 100 faults of it: an answer shows no more. Raises
+    ValidationFailed when the body is no batch.
+    """
     items = _items_of(body)
     are_shaped = _are_shaped(items)
-    faults: list[Fault] = []
-    admitted: list[NewNotification] = []
-    for index, item in enumerate(items):
-        here = f"/notifications/{index}"
-        if not are_shaped:
-            faults += below(here, _faults_of_shape(item))
+    count = 0
+    judged: list[Judged] = []
+    for item in items:
+        faults = [] if are_shaped else _faults_of_shape(item)
+        notification = None
         if isinstance(item, dict):
             notification, found = read_item(cast("Item", item), door)
-            if found:
-                faults += below(here, found)
-            if notification is not None:
-                admitted.append(notification)
-        if len(faults) >= MAX_FAULTS:
+            faults += found
+        judged.append(notification if notification is not None and not faults else faults)
+        count += len(faults)
+        if count >= MAX_FAULTS:
             break
-    if faults:
-        raise ValidationFailed(faults)
-    return admitted
+    return judged
 
 
 def admit_single(body: Any, *, door: Door) -> NewNotification:

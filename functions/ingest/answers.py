@@ -79,13 +79,22 @@ class NotificationSummary(TypedDict):
     batch_id: UUID | None
     index: Position | None
     status: Status
-    reason: str | None
-    channel: Channel
-    recipient: str | None
+    reason: Annotated[
+        str | None, Field(description="Why it has this status; a provider's code where it says.")
+    ]
+    channel: Annotated[
+        Channel, Field(description="Of several: of the candidate that it shows the status of.")
+    ]
+    recipient: Annotated[
+        str | None, Field(description="null when given by reference, invalid, or erased")
+    ]
     recipient_id: str | None
     priority: Priority
     category: str
-    event_id: str | None
+    event_id: Annotated[
+        str | None,
+        Field(description="Of an invalid request by SQL: as asked for, still free to be used."),
+    ]
     reference: str | None
     idempotency_key: Annotated[str, Field(description="What the provider knows it by.")]
     metadata: dict[str, str]

@@ -14,8 +14,9 @@ from functions.ingest.cursor import read_cursor, write_cursor
 from functions.ingest.deployment import Deployment
 from functions.ingest.request import Request, invalid_parameter
 from functions.ingest.schemas import CHANNELS, STATUSES
-from functions.store import browse as store
+from functions.store import notification_list as store
 from functions.store.batch import read_batch
+from functions.store.browse import read_history
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 100
 MAX_TEXT = 128
@@ -51,7 +52,7 @@ def get_batch(request: Request, deployment: Deployment) -> Answer:
 def get_notification(request: Request, deployment: Deployment) -> Answer:
     """200 with the notification and its whole history."""
     request.parameters({})
-    history = store.read_history(
+    history = read_history(
         deployment.database,
         organization_id=request.organization_id,
         notification_id=request.path_id("notification_id"),

@@ -6,8 +6,7 @@ repeats it and keeps it in the end. A drain alone never fails: it is wished for 
 something waits.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from aws_lambda_powertools import Logger
 
@@ -15,17 +14,23 @@ from functions.core.errors import Fault, RequestRefused, ValidationFailed
 from functions.core.metric import ServiceMetric
 from functions.ingest.api import Handler
 from functions.ingest.deployment import Deployment
-from functions.ingest.drain import Drained, drain
+from functions.ingest.drain import drain
 from functions.ingest.event import take_in
 from functions.ingest.schemas import Item
+from functions.ingest.settle import Drained
 from functions.runtime.observability import Emit, InvocationFailed, describe
 
 DRAIN = "drain"
 """The one member of the event that wishes for a drain (the claim sends it: claim/watch.py)."""
 
+_OF_BATCHES = frozenset(
+    {DRAIN, "detail", "detail-type", "organization_id", "notifications", "execution_id"}
+)
+"""No request of the API has such a member: what has one is not served, whomever it names."""
+
 _OURS = {
     "", "detail", "organization_id", "notifications", "execution_id", "id", *Item.__annotations__,
-    "subject", "text", "html", "title", "body", "name", "version", "data",
+    DRAIN, "requestContext", "subject", "text", "html", "title", "body", "name", "version", "data",
 }  # fmt: skip
 
 
@@ -34,14 +39,29 @@ def dispatching(
 ) -> Handler:
     """Return a handler of everything that reaches this function."""
 
-    def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        if "requestContext" in event:
+    def handle(event: Any, context: Any) -> dict[str, Any]:
+        if _is_of_the_api(event):
             return api(event, context)
-        if DRAIN in event:
+        if isinstance(event, dict) and event.keys() == {DRAIN} and event[DRAIN] is True:
             return _drain(deployment, logger=logger, emit_metrics=emit_metrics)
         return _take_in(event, deployment, invocation_id=context.aws_request_id, logger=logger)
 
     return handle
+
+
+def _is_of_the_api(event: Any) -> bool:
+    """Whether ``event`` has the form of a request (HTTP API, payload 2.0)."""
+    if not isinstance(event, dict):
+        return False
+    members = cast("dict[str, Any]", event)
+    context = members.get("requestContext")
+    return (
+        members.get("version") == "2.0"
+        and isinstance(members.get("routeKey"), str)
+        and isinstance(context, dict)
+        and isinstance(cast("dict[str, Any]", context).get("http"), dict)
+        and not members.keys() & _OF_BATCHES
+    )
 
 
 def _drain(deployment: Deployment, *, logger: Logger, emit_metrics: Emit) -> dict[str, Any]:
@@ -71,7 +91,7 @@ def _told(drained: Drained) -> dict[str, int]:
 
 
 def _take_in(
-    event: Mapping[str, Any], deployment: Deployment, *, invocation_id: str, logger: Logger
+    event: Any, deployment: Deployment, *, invocation_id: str, logger: Logger
 ) -> dict[str, Any]:
     try:
         taken = take_in(event, deployment, invocation_id=invocation_id)

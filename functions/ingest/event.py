@@ -30,6 +30,9 @@ EVENTS, SCHEDULES = "events", "schedules"
 NOT_REPLACED = "<aws.scheduler.execution-id>"
 """A scheduler that replaces no keywords, as a local one, gives each execution this id."""
 
+_OF_OTHERS = frozenset({"drain", "requestContext", "organization_id", "notifications"})
+"""Members of what else ingest is invoked with: beside a ``detail`` they have no meaning."""
+
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -49,12 +52,18 @@ def is_event(event: Mapping[str, Any]) -> bool:
     return "detail-type" in event
 
 
-def take_in(event: Mapping[str, Any], deployment: Deployment, *, invocation_id: str) -> BatchAnswer:
+def take_in(event: Any, deployment: Deployment, *, invocation_id: str) -> BatchAnswer:
     """Store the batch of an event or a schedule, or find it stored.
 
     Raises ValidationFailed (EventIdConflict too) with pointers into the event,
     IdempotencyKeyReused, Unavailable; then nothing is stored.
     """
+    if not isinstance(event, dict):
+        raise ValidationFailed([Fault("", "wrong_type", "It is an object.")])
+    return _take_in(cast("dict[str, Any]", event), deployment, invocation_id)
+
+
+def _take_in(event: Mapping[str, Any], deployment: Deployment, invocation_id: str) -> BatchAnswer:
     where = "/detail" if is_event(event) else ""
     asked = _read_event(event) if is_event(event) else _read_schedule(event, invocation_id)
     if find_organization(deployment.database, id=asked.organization_id) is None:
@@ -77,7 +86,10 @@ def _read_event(event: Mapping[str, Any]) -> Asked:
     detail = event.get("detail")
     if not isinstance(detail, dict):
         raise ValidationFailed([Fault("/detail", "wrong_type", "It is an object.")])
-    found: list[Fault] = []
+    found = [
+        Fault(f"/{name}", "unknown_field", "No event of a bus has it.")
+        for name in sorted(event.keys() & _OF_OTHERS)
+    ]
     key = _key_of(event, "id", found)
     return _asked(cast("dict[str, Any]", detail), "/detail", EVENTS, key, found)
 

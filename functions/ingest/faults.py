@@ -44,7 +44,13 @@ def _fault(
     if kind == _LITERAL and isinstance(value, str):
         return Fault(pointer, "not_allowed", f"It is one of {context['expected']}.")
     code, words = _CODES.get(kind, ("wrong_type", "It is of another type."))
-    return Fault(pointer, code, words.format_map(context))
+    written = {name: _whole(bound) for name, bound in context.items()}
+    return Fault(pointer, code, words.format_map(written))
+
+
+def _whole(bound: Any) -> Any:
+    """Return 60 for 60.0: pydantic makes the bounds of a float floats."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 def validate(adapter: TypeAdapter[Any], value: Any) -> Any:

@@ -47,7 +47,6 @@ class Plan:
 class _Candidate:
     """An item as the policy sees it: nothing was tried yet."""
 
-    stream: str
     priority: str
     recipient_id: str | None
     expires_at: datetime | None
@@ -88,7 +87,6 @@ def _planned(notification: NewNotification, question: Question, facts: Facts) ->
     channel, expires_at = question.channel, notification.expires_at
     due_at = max(notification.send_at or facts.now, facts.now)
     candidate = _Candidate(
-        stream=facts.stream_of(question.category),
         priority=notification.priority,
         recipient_id=question.recipient_id,
         expires_at=expires_at,

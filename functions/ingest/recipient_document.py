@@ -172,7 +172,7 @@ def _read_zone(name: Any, faults: list[Fault]) -> str | None:
     if not isinstance(name, str):
         return None
     if not is_zone(name):
-        detail = "There is no such time zone (IANA), spelt like this: Europe/Vienna, UTC."
+        detail = "It is no time zone of the IANA database, such as Europe/Vienna or UTC."
         faults.append(Fault("/time_zone", "not_allowed", detail))
     return name
 

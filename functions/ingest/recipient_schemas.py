@@ -67,7 +67,13 @@ class RecipientDocument(TypedDict):
         Annotated[str | None, Field(description="A zone (IANA).", examples=["Europe/Vienna"])]
     ]
     quiet_hours: NotRequired[
-        Annotated[GivenQuietHours | None, Field(description="Needs a `time_zone`.")]
+        Annotated[
+            GivenQuietHours | None,
+            Field(
+                description="Within them nothing is sent but what is let through by the rule of "
+                "its category: it waits until they are over. Needs a `time_zone`.",
+            ),
+        ]
     ]
     preferences: NotRequired[
         Annotated[
@@ -83,17 +89,25 @@ class RecipientDocument(TypedDict):
 
 @with_config(STRICT)
 class EraseRequest(TypedDict):
-    """An address that is to be forgotten, on the channel it belongs to."""
+    """An address that is to be forgotten, on the channel it belongs to: what waits for it ends, and
+    what was sent to it no longer shows to whom or what. A suppression goes on, without naming it.
+    What was sent by a `recipient_id` is erased with the recipient (DELETE)."""
 
-    channel: ChannelName
-    recipient: Annotated[str, Field(description="As `recipient` of a notification.")]
+    channel: Annotated[ChannelName, Field(description="Of the address: others are left.")]
+    recipient: Annotated[
+        str,
+        Field(
+            description="As `recipient` of a notification, in any spelling that means the same.",
+            examples=["ada@example.com"],
+        ),
+    ]
 
 
 @with_config(EXACT)
 class ContactPoint(TypedDict):
     channel: Channel
     address: str
-    verified: bool
+    verified: Annotated[bool, Field(description="Bulk is sent to no other.")]
 
 
 @with_config(EXACT)
@@ -105,12 +119,20 @@ class QuietHours(TypedDict):
 @with_config(EXACT)
 class Recipient(TypedDict):
     recipient_id: str
-    version: Annotated[int, Field(description="Another one after each change.")]
+    version: Annotated[
+        int,
+        Field(description="Greater after each change: it grows over all recipients, not by one."),
+    ]
     contact_points: list[ContactPoint]
     locale: str | None
     time_zone: str | None
-    quiet_hours: QuietHours | None
-    preferences: dict[str, dict[Channel, bool]]
+    quiet_hours: Annotated[
+        QuietHours | None, Field(description="By the clock in `time_zone`; null: none.")
+    ]
+    preferences: Annotated[
+        dict[str, dict[Channel, bool]],
+        Field(description="By category and channel; what is missing they said nothing to."),
+    ]
     created_at: datetime
     updated_at: datetime
 

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from functions.core.errors import Fault, NotFound, ValidationFailed
 from functions.core.recipient import InvalidRecipient, normalise, recipient_hash, reference_hash
+from functions.core.spelling import references_of
 from functions.ingest.answer import Answer, answer
 from functions.ingest.deployment import Deployment
 from functions.ingest.faults import validate
@@ -31,12 +32,20 @@ def put_recipient(request: Request, deployment: Deployment) -> Answer:
     request.parameters({})
     recipient_id = _recipient_id(request)
     document = read_document(request.json_body(), door=deployment.door)
-    stored, is_new = store.put_recipient(
-        deployment.database,
-        organization_id=request.organization_id,
-        recipient_id=recipient_id,
-        document=document,
-    )
+
+    def put() -> tuple[store.StoredRecipient, bool]:
+        return store.put_recipient(
+            deployment.database,
+            organization_id=request.organization_id,
+            recipient_id=recipient_id,
+            document=document,
+        )
+
+    try:
+        stored, is_new = put()
+    except store.BeingErased:  # first what an erasure left, as it was not meant for this one
+        _erase(request, deployment, recipient_id, time.monotonic() + ERASING_SECONDS)
+        stored, is_new = put()
     return answer(201 if is_new else 200, _shown(stored))
 
 
@@ -53,23 +62,38 @@ def get_recipient(request: Request, deployment: Deployment) -> Answer:
 
 def delete_recipient(request: Request, deployment: Deployment) -> Answer:
     """204 when nothing is left of the recipient; 404 when there is none."""
-    from functions.store.erase import erase_recipient  # seldom needed
-
     request.parameters({})
     request.no_body()
     recipient_id = _recipient_id(request)
-    erase_recipient(
-        deployment.database,
-        organization_id=request.organization_id,
-        recipient_id=recipient_id,
-        reference_hash=reference_hash(deployment.door.hash_key, recipient_id),
-        ends_at=time.monotonic() + ERASING_SECONDS,
-    )
+    if _erase(request, deployment, recipient_id, time.monotonic() + ERASING_SECONDS) is None:
+        raise NotFound
     return Answer(status=204, body="", content_type="")
 
 
+def _erase(
+    request: Request, deployment: Deployment, recipient_id: str, ends_at: float
+) -> int | None:
+    """Erase a recipient, or go on with it; return how many notifications, None where there is no
+    such recipient."""
+    from functions.store.erase import erase_recipient  # seldom needed
+
+    try:
+        return erase_recipient(
+            deployment.database,
+            organization_id=request.organization_id,
+            recipient_id=recipient_id,
+            reference_hash=reference_hash(deployment.door.hash_key, recipient_id),
+            ends_at=ends_at,
+        )
+    except NotFound:
+        return None
+
+
 def post_erase(request: Request, deployment: Deployment) -> Answer:
-    """200 with how many notifications were erased, when nothing is left of the address."""
+    """200 with how many notifications were erased, when nothing is left of the address.
+
+    A recipient whose id is the address itself is named by it: they are erased as well.
+    """
     from functions.store.erase import erase_address  # seldom needed
 
     request.parameters({})
@@ -81,15 +105,20 @@ def post_erase(request: Request, deployment: Deployment) -> Answer:
         )
     except InvalidRecipient as error:
         raise ValidationFailed([Fault("/recipient", error.item_code, error.detail)]) from None
+    ends_at = time.monotonic() + ERASING_SECONDS
+    named = [
+        _erase(request, deployment, recipient_id, ends_at)
+        for recipient_id in references_of(channel, address)
+    ]
     erased = erase_address(
         deployment.database,
         organization_id=request.organization_id,
         channel=channel,
         address=address,
         address_hash=recipient_hash(door.hash_key, channel, address),
-        ends_at=time.monotonic() + ERASING_SECONDS,
+        ends_at=ends_at,
     )
-    return answer(200, {"erased": erased})
+    return answer(200, {"erased": erased + sum(number or 0 for number in named)})
 
 
 def _recipient_id(request: Request) -> str:

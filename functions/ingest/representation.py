@@ -1,6 +1,7 @@
 """How notifications, batches and suppressions look in answers; times in UTC with a Z."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,7 @@ from functions.core.forecast import is_held, next_of, next_of_parent
 from functions.core.states import FINAL, HELD
 from functions.core.timeline import Entry, timeline
 from functions.store.batch import AcceptedBatch, Batch
-from functions.store.browse import Attempt, History, Notification, Receipt
+from functions.store.browse import Attempt, Child, History, Notification, Receipt
 from functions.store.cancel import BatchCancelled
 from functions.store.suppression import Suppression
 
@@ -123,7 +124,7 @@ def notification_detail(history: History) -> dict[str, Any]:
         **notification_summary(notification),
         "content": None if notification.template_name else notification.content,
         "template": _template(notification),
-        "children": history.children,
+        "children": [child.id for child in history.children],
         "attempts": [
             _attempt(number, attempt) for number, attempt in enumerate(history.attempts, start=1)
         ],
@@ -154,7 +155,7 @@ def _next(notification: Notification) -> dict[str, Any] | None:
     if notification.channels is None:
         after = next_of(notification)
     else:
-        after = next_of_parent(notification, next_step_at=notification.next_step_at, newest=None)
+        after = next_of_parent(notification, next_step_at=notification.next_step_at, shown=None)
     return None if after is None else {"action": after.action, "at": after.at}
 
 
@@ -188,14 +189,32 @@ def _receipt(receipt: Receipt) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidates:
+    """What a story of several channels is told by: nothing of what was decided."""
+
+    place: int | None
+    channels: Sequence[str] | None
+    children: Sequence[Child]
+    decision: None = None
+    faults: Sequence[Mapping[str, str]] = ()
+
+
 def _timeline(history: History) -> list[Entry]:
     """Return the story as its tenant may read it: operators have no name in it."""
+    notification = history.notification
     return timeline(
-        history.notification,
+        notification,
         attempts=history.attempts,
         receipts=history.receipts,
         transitions=history.transitions,
+        decided=_Candidates(
+            place=notification.place,
+            channels=notification.channels,
+            children=history.children,
+        ),
         faults=history.faults,
+        deliveries=history.deliveries,
     )
 
 

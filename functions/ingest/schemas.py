@@ -100,14 +100,61 @@ class Item(TypedDict):
             ),
         ]
     ]
-    priority: NotRequired[Literal["high", "normal", "low"] | None]
-    category: NotRequired[Category | None]
-    event_id: NotRequired[Annotated[str, Field(min_length=1, max_length=128)] | None]
-    reference: NotRequired[Annotated[str, Field(min_length=1, max_length=128)] | None]
-    send_at: NotRequired[Time | None]
-    expires_at: NotRequired[Time | None]
+    priority: NotRequired[
+        Annotated[
+            Literal["high", "normal", "low"] | None,
+            Field(description="Which of what is due goes first. Default: normal."),
+        ]
+    ]
+    category: NotRequired[
+        Annotated[
+            Category | None,
+            Field(
+                description="What kind of message it is: preferences, send windows and "
+                "suppressions go by it. One that your organization does not call transactional is "
+                "bulk: a `recipient_id` gets it only where their preferences say so. Default: "
+                f"{DEFAULT_CATEGORY}.",
+            ),
+        ]
+    ]
+    event_id: NotRequired[
+        Annotated[
+            Annotated[str, Field(min_length=1, max_length=128)] | None,
+            Field(
+                description="What happened, so that it is told once: the same event for the same "
+                "recipient on the same channel is one notification, for ever. Asked for again "
+                "with equal content it is answered as a duplicate with the first id, with other "
+                "content refused (`event_id_conflict`).",
+                examples=["payment-4711-settled"],
+            ),
+        ]
+    ]
+    reference: NotRequired[
+        Annotated[
+            Annotated[str, Field(min_length=1, max_length=128)] | None,
+            Field(description="Your own id, to find it by: it need not be the only one."),
+        ]
+    ]
+    send_at: NotRequired[
+        Annotated[
+            Time | None,
+            Field(description="It is not sent before; without it, and in the past: at once."),
+        ]
+    ]
+    expires_at: NotRequired[
+        Annotated[
+            Time | None,
+            Field(
+                description="It is not sent from then on, and ends as expired. Later than "
+                "`send_at`."
+            ),
+        ]
+    ]
     metadata: NotRequired[
-        Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_METADATA)] | None
+        Annotated[
+            Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_METADATA)] | None,
+            Field(description="Your own notes, shown in answers."),
+        ]
     ]
     recipient_id: NotRequired[
         Annotated[

@@ -10,9 +10,7 @@ from functions.ingest.answers import EXACT
 from functions.ingest.schemas import STRICT
 
 Source = Annotated[str | None, Field(description="Liquid.")]
-OneLine = Annotated[
-    str | None, Field(description="Liquid. Line breaks of its values become spaces.")
-]
+OneLine = Annotated[str | None, Field(description="Liquid. Line breaks become spaces.")]
 Locale = Annotated[str, Field(description="A language tag.", examples=["en", "de-AT"])]
 Number = Annotated[int, Field(ge=1)]
 

@@ -17,14 +17,8 @@ from functions.store.batch import AcceptedBatch, insert_batch, read_accepted
 from functions.store.browse import History, history_of
 from functions.store.connection import Database
 from functions.store.idempotency import Request, claim_key, keep_response, read_key
-from functions.store.intent import (
-    VANISHED,
-    Inserted,
-    NewNotification,
-    find_known,
-    insert,
-    written,
-)
+from functions.store.intent import Inserted, NewNotification, insert, written
+from functions.store.known import VANISHED, find_hidden
 from functions.store.reference import hold_recipients, unknown_recipient
 
 IN_BATCH, ALONE = "/notifications/{place}", ""
@@ -237,7 +231,7 @@ def accept_requests(
         ids=[id for id, _ in requests],
         now=now,
     )
-    known = find_known(connection, notifications, rows, organization_id=organization_id)
+    known = find_hidden(connection, notifications, rows, organization_id=organization_id)
     answers: list[Taken] = []
     for row in rows:
         first = known.get(row.place)
@@ -262,7 +256,9 @@ def _hold_recipients(
     asked = {
         place: one.by_reference.recipient_id
         for place, one in enumerate(notifications)
-        if one.by_reference is not None and one.by_reference.recipient_id is not None
+        if one.by_reference is not None
+        and one.by_reference.recipient_id is not None
+        and not one.by_reference.is_repetition
     }
     held = hold_recipients(connection, set(asked.values()), organization_id=organization_id)
     gone = [place for place, recipient_id in asked.items() if recipient_id not in held]
@@ -281,16 +277,21 @@ def _first_ones(
 
     Raises EventIdConflict naming every item whose content differs from the first one's.
     """
-    known = find_known(connection, notifications, rows, organization_id=organization_id)
+    known = find_hidden(connection, notifications, rows, organization_id=organization_id)
     conflicts = [
-        Fault(
-            f"{pointer.format(place=place)}/event_id",
-            EventIdConflict.code,
-            "This event was notified before, to the same recipient, with other content.",
-        )
+        event_conflict(pointer.format(place=place))
         for place, first in known.items()
         if not first.is_equal
     ]
     if conflicts:
         raise EventIdConflict(conflicts)
     return {place: first.id for place, first in known.items()}
+
+
+def event_conflict(pointer: str = "") -> Fault:
+    """Return the fault of the item at ``pointer``."""
+    return Fault(
+        f"{pointer}/event_id",
+        EventIdConflict.code,
+        "This event was notified before, to the same recipient, with other content.",
+    )

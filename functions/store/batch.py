@@ -98,9 +98,11 @@ READ_BATCH = """
 """
 
 # A position counts even when it repeats another: the counts sum to the total. What is claimed of a
-# notification by several channels are its candidates. Not EXISTS, which may read all of them.
+# notification by several channels are its candidates, and it counts for the channel of the one that
+# it shows. Not EXISTS, which may read all of them.
 COUNT_BATCH = """
-    SELECT n.channel, n.status, count(*)::int AS number,
+    SELECT coalesce(n.channels[n.candidate + 1], n.channel) AS channel, n.status,
+           count(*)::int AS number,
            bool_or(n.lease_number > 0 OR n.channels IS NOT NULL AND (
                    SELECT c.id
                      FROM notifications c
@@ -112,8 +114,8 @@ COUNT_BATCH = """
       JOIN notifications n ON n.id = item.id
      WHERE b.organization_id = %(organization_id)s
        AND b.id = %(batch_id)s
-     GROUP BY n.channel, n.status
-     ORDER BY n.channel, n.status
+     GROUP BY 1, n.status
+     ORDER BY 1, n.status
 """
 
 

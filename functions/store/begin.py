@@ -37,9 +37,10 @@ class Begun:
     stale       another lease, no lease, an attempt already open, or the lease ran out
     erased      it was erased, and nothing is left of it to be sent: ended
     expired     ``expires_at`` passed: ended
-    changed     its recipient's record is gone, or is another than it was decided from: ready at
-                once, unspent, so that the next claim decides anew
-    suppressed  the address is suppressed: ended
+    changed     by reference, and something is not as it was decided from: its recipient's record,
+                the rules of its category, or that the address is not suppressed. Ready at once,
+                unspent, so that the next claim decides anew
+    suppressed  the literal address is suppressed: ended
     paused      the channel or its stream was paused after the lease: due again, unspent
     blocked     a breaker or the endpoint is closed for now: due again, unspent
     disabled    the endpoint asked never to be called again: ended
@@ -61,8 +62,9 @@ class Begun:
 #          A doubt under a key is safe to repeat with the provider that knows the key, and for as
 #          long as it does: otherwise it is held. What is blocked is due again when somebody is to
 #          find out, or has: not at once, or it would go round and round. What has changed is
-#          decided anew before it could be called suppressed: the recipient may have another
-#          address by now. Its version is a scalar: an EXISTS may be planned as one pass over all.
+#          decided anew, and what refers to a recipient is so when its address is suppressed: there
+#          may be another. The claim asks the same of that address, so it does not come back. What
+#          is compared are scalars: an EXISTS may be planned as one pass over all.
 # opened:  the ledger row; the primary key (notification, lease) admits one attempt per lease.
 # The answer is put together without a join of these: with no statistics of them the planner would
 # compare each row with each, which took half of the time of a set of 100.
@@ -92,7 +94,17 @@ BEGIN = """
                                  FROM recipients r
                                 WHERE r.organization_id = n.organization_id
                                   AND r.recipient_id = n.recipient_id)
-                              = n.recipient_version) IS NOT TRUE)
+                              = n.recipient_version) IS NOT TRUE
+                          OR (SELECT c.version
+                                FROM category_rules c
+                               WHERE c.organization_id = n.organization_id
+                                 AND c.category = n.category)
+                             IS DISTINCT FROM (n.decision ->> 'rules_version')::bigint
+                          OR n.category = ANY(coalesce((SELECT o.transactional_categories
+                                                          FROM organizations o
+                                                         WHERE o.id = n.organization_id),
+                                                       '{transactional}'))
+                             IS DISTINCT FROM (n.decision ->> 'transactional')::boolean)
                     THEN 'changed'
                     WHEN 'suppress' = ANY(ARRAY(   -- the newest fact per category
                          SELECT DISTINCT ON (s.category) s.kind
@@ -100,10 +112,13 @@ BEGIN = """
                           WHERE s.organization_id = n.organization_id AND s.channel = n.channel
                             AND s.recipient_hash = n.address_hash
                             AND (s.category IS NULL OR s.category = n.category)
-                            -- a link never stops what has become transactional since
-                            AND NOT (s.source = 'unsubscribe' AND n.stream = 'transactional')
+                            -- a link never stops what is transactional, by its category of
+                            -- now, which was compared above, or for an address by its stream
+                            AND NOT (s.source = 'unsubscribe'
+                                     AND coalesce((n.decision ->> 'transactional')::boolean,
+                                                  n.stream = 'transactional'))
                           ORDER BY s.category, s.id DESC))
-                    THEN 'suppressed'
+                    THEN CASE WHEN n.recipient_id IS NULL THEN 'suppressed' ELSE 'changed' END
                     WHEN EXISTS (SELECT FROM channels c
                                   WHERE c.name = n.channel AND c.paused_at IS NOT NULL)
                       OR EXISTS (SELECT FROM streams s

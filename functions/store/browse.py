@@ -1,16 +1,20 @@
 """Read back what became of notifications; every statement names the organization."""
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import class_row
 
 from functions.core.errors import Fault
 from functions.core.states import Reason
+from functions.store.chain_story import Delivery, deliveries_of
 from functions.store.connection import Database
+from functions.store.invalid import asked_of
 from functions.store.request import faults_of, repeats_of
 
 
@@ -25,6 +29,7 @@ class Notification:
     status: str
     reason: str | None
     channel: str
+    """Of a parent: that of the child it shows."""
     recipient: str | None
     recipient_id: str | None
     content: Any
@@ -63,18 +68,22 @@ class Notification:
     """Of a parent: when its next child is started, if nothing else is heard."""
     channels: list[str] | None
     """Of a parent: its candidates, in order."""
+    place: int | None
+    """Which candidate it is, from 0; of a parent: which one it shows."""
 
 
-# A parent is never due itself: shown is when its first child was.
+# A parent is never due itself: shown is when its first child was. Its channel is that of the child
+# which it is like; the column keeps the first of all, for its event.
 READ_NOTIFICATION = """
-    SELECT id, organization_id, batch_id, batch_index, status, reason, channel, recipient,
+    SELECT id, organization_id, batch_id, batch_index, status, reason,
+           coalesce(channels[candidate + 1], channel) AS channel, recipient,
            recipient_id, content, priority, category, event_id, reference, metadata, send_at,
            expires_at,
            CASE WHEN channels IS NULL THEN available_at ELSE eligible_at END AS available_at,
            attempts_spent, max_attempts, lease_number, lease_until, key_epoch, created_at,
            updated_at, final_at, discarded_at, next_check_at, decide_at, polls, provider,
            in_doubt, starts, evidence_rank, submitted_at, complained, hold_id, parent_id,
-           template_name, template_version, channels, next_step_at
+           template_name, template_version, channels, candidate AS place, next_step_at
       FROM notifications
      WHERE organization_id = %(organization_id)s
        AND id = %(notification_id)s
@@ -87,7 +96,24 @@ def read_notification(
     """Return the notification, as part of the caller's transaction; None when it is not theirs."""
     parameters = {"organization_id": organization_id, "notification_id": notification_id}
     with connection.cursor(row_factory=class_row(Notification)) as cursor:
-        return cursor.execute(READ_NOTIFICATION, parameters).fetchone()
+        found = cursor.execute(READ_NOTIFICATION, parameters).fetchall()
+    return next(iter(as_asked(connection, found)), None)
+
+
+def as_asked(
+    connection: psycopg.Connection, notifications: Sequence[Notification]
+) -> list[Notification]:
+    """Return the notifications, those of invalid requests with what was asked for."""
+    invalid = [one.id for one in notifications if one.reason == Reason.INVALID]
+    asked = asked_of(connection, invalid)
+    return [
+        dataclasses.replace(
+            one, event_id=asked[one.id].event_id, recipient_id=asked[one.id].recipient_id
+        )
+        if one.id in asked
+        else one
+        for one in notifications
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +190,17 @@ READ_TRANSITIONS = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A candidate of a parent, as far as the parent's story needs it."""
+
+    id: UUID
+    place: int | None
+    channel: str
+    status: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """A notification and everything that happened to it."""
 
@@ -171,14 +208,19 @@ class History:
     attempts: list[Attempt]
     receipts: list[Receipt]
     transitions: list[Transition]
-    children: list[UUID]
+    children: list[Child]
     """Of a parent, in order."""
+    deliveries: list[Delivery]
+    """Of a parent: which of them was delivered when."""
     faults: list[Fault]
     """Of what was asked for by SQL and is not valid."""
 
 
 READ_CHILDREN = """
-    SELECT id FROM notifications WHERE parent_id = %(notification_id)s ORDER BY candidate, id
+    SELECT id, candidate AS place, channel, status, created_at
+      FROM notifications
+     WHERE parent_id = %(notification_id)s
+     ORDER BY candidate, id
 """
 
 # The statements tell one story: they must see the same moment.
@@ -216,10 +258,12 @@ def history_of(
         return None
     # The id is known to be this organization's: those below need no further predicate.
     parameters = {"notification_id": notification_id}
-    children: list[UUID] = []
+    children: list[Child] = []
+    deliveries: list[Delivery] = []
     if notification.channels is not None:
-        with connection.cursor(row_factory=scalar_row) as cursor:
+        with connection.cursor(row_factory=class_row(Child)) as cursor:
             children = cursor.execute(READ_CHILDREN, parameters).fetchall()
+        deliveries = deliveries_of(connection, notification_id)
     with (
         connection.cursor(row_factory=class_row(Attempt)) as attempts,
         connection.cursor(row_factory=class_row(Receipt)) as receipts,
@@ -231,90 +275,10 @@ def history_of(
             receipts=receipts.execute(READ_RECEIPTS, parameters).fetchall(),
             transitions=transitions.execute(READ_TRANSITIONS, parameters).fetchall(),
             children=children,
+            deliveries=deliveries,
             faults=(
                 faults_of(connection, notification_id)
                 if notification.reason == Reason.INVALID
                 else []
             ),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """What a list is narrowed to; None is no bound. Ids order by time, so times are id bounds."""
-
-    status: list[str] | None = None
-    channel: list[str] | None = None
-    batch_id: UUID | None = None
-    event_id: str | None = None
-    recipient_id: str | None = None
-    reference: str | None = None
-    first_id: UUID | None = None
-    """Inclusive."""
-    end_id: UUID | None = None
-    """Exclusive."""
-
-
-# Planned for the values at hand at each call (prepare=False): an absent filter folds away, and an
-# event or a batch gets the index that finds it. Otherwise the organization stands as a range: were
-# it an equality, the primary key would give the order too, and the planner might read through every
-# newer row of every other organization.
-LIST_NOTIFICATIONS = """
-    SELECT id, organization_id, batch_id, batch_index, status, reason, channel, recipient,
-           recipient_id, NULL AS content, priority, category, event_id, reference, metadata,
-           send_at, expires_at,
-           CASE WHEN channels IS NULL THEN available_at ELSE eligible_at END AS available_at,
-           attempts_spent, max_attempts, lease_number, lease_until, key_epoch, created_at,
-           updated_at, final_at, discarded_at, next_check_at, decide_at, polls, provider,
-           in_doubt, starts, evidence_rank, submitted_at, complained, hold_id, parent_id,
-           template_name, template_version, channels, next_step_at
-      FROM notifications
-     WHERE organization_id >= %(organization_id)s
-       AND organization_id <= %(organization_id)s
-       AND (%(status)s::text[] IS NULL OR status = ANY(%(status)s::text[]))
-       AND (%(channel)s::text[] IS NULL OR channel = ANY(%(channel)s::text[]))
-       AND (%(event_id)s::text IS NULL
-            OR organization_id = %(organization_id)s AND event_id = %(event_id)s)
-       AND (%(recipient_id)s::text IS NULL OR recipient_id = %(recipient_id)s)
-       AND (%(reference)s::text IS NULL OR reference = %(reference)s)
-       AND (%(first_id)s::uuid IS NULL OR id >= %(first_id)s)
-       AND (%(end_id)s::uuid IS NULL OR id < %(end_id)s)
-       AND (%(after)s::uuid IS NULL OR id < %(after)s)
-       AND (%(batch_id)s::uuid IS NULL
-            OR organization_id = %(organization_id)s AND id = ANY(ARRAY(
-               SELECT unnest(notification_ids)
-                 FROM batches
-                WHERE id = %(batch_id)s AND organization_id = %(organization_id)s)))
-     ORDER BY organization_id DESC, id DESC
-     LIMIT %(limit)s
-"""
-
-
-def list_notifications(
-    database: Database,
-    *,
-    organization_id: UUID,
-    filters: Filters,
-    after: UUID | None,
-    limit: int,
-) -> list[Notification]:
-    """Return at most ``limit`` notifications older than ``after``, newest first, no content."""
-    parameters = {
-        "organization_id": organization_id,
-        "status": filters.status,
-        "channel": filters.channel,
-        "batch_id": filters.batch_id,
-        "event_id": filters.event_id,
-        "recipient_id": filters.recipient_id,
-        "reference": filters.reference,
-        "first_id": filters.first_id,
-        "end_id": filters.end_id,
-        "after": after,
-        "limit": limit,
-    }
-
-    def work(connection: psycopg.Connection) -> list[Notification]:
-        with connection.cursor(row_factory=class_row(Notification)) as cursor:
-            return cursor.execute(LIST_NOTIFICATIONS, parameters, prepare=False).fetchall()
-
-    return database.run(work)

@@ -93,7 +93,7 @@ LOCK_WITH_CHILDREN = """
 # named:     what was asked for, as it was when it was locked, and whether it can be withdrawn: of a
 #            parent, whether any of its candidates still goes on and none may have been accepted.
 # withdrawn: the children that wait with their parents. One that is withdrawn alone ends its chain,
-#            when its parent is told.
+#            when its parent is told. A parent may show a discarded one while an earlier one waits.
 CANCEL = """
     WITH named AS MATERIALIZED (
         SELECT n.id, n.status,
@@ -115,7 +115,7 @@ CANCEL = """
     withdrawn AS (
         UPDATE notifications n
            SET status = 'cancelled', reason = NULL, lease_until = NULL, in_doubt = 0,
-               next_step_at = NULL, final_at = t.at, updated_at = t.at
+               next_step_at = NULL, discarded_at = NULL, final_at = t.at, updated_at = t.at
           FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
          WHERE n.id = ANY(ARRAY(
                SELECT id FROM named WHERE can_be

@@ -134,7 +134,8 @@ def advance(
     return database.run(work)
 
 
-# shown: the child that the parent is like; a chain that goes on has no end, nor a reason for one.
+# c: the child that is shown, which the parent is like; a chain that goes on has no end, and no
+#    reason for one.
 MIRROR = """
     WITH step AS MATERIALIZED (
         SELECT *
@@ -145,7 +146,7 @@ MIRROR = """
     ),
     mirrored AS (
         UPDATE notifications p
-           SET status = s.status,
+           SET status = s.status, candidate = c.candidate,
                reason = CASE WHEN s.status = c.status AND s.status <> 'pending' THEN c.reason END,
                final_at = CASE WHEN s.status = c.status THEN c.final_at END,
                discarded_at = CASE WHEN s.status = c.status THEN c.discarded_at END,

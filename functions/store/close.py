@@ -77,9 +77,9 @@ CLOSE = """
                                       AND r.attempt_id = a.id AND r.applied
                                       AND r.evidence_rank > 0)
                               THEN 'accepted' ELSE o.outcome END,
-               reference = o.reference, http_status = o.http_status, code = o.code,
-               retry_after_seconds = o.retry_after_seconds, detail = CASE WHEN (
-                   SELECT erased_at FROM notifications WHERE id = o.id) IS NULL THEN o.detail END,
+               (reference, code, detail) = (
+                   SELECT w.* FROM unless_erased(o.id, o.reference, o.code, o.detail) w),
+               http_status = o.http_status, retry_after_seconds = o.retry_after_seconds,
                scope = o.scope, evidence_rank = o.rank, finished_at = coalesce(
                    a.finished_at, greatest(a.started_at, t.at - o.ago * interval '1 second'))
           FROM outcome o CROSS JOIN instant t
@@ -226,8 +226,8 @@ CLOSE = """
         INSERT INTO suppressions (organization_id, channel, recipient_hash, recipient, kind,
                                   reason, source, source_at, evidence)
         SELECT n.organization_id, n.channel, n.address_hash, n.recipient, 'suppress',
-               v.suppress_reason, v.suppress_source, v.at,
-               jsonb_build_object('notification_id', n.id, 'attempt_id', v.token, 'code', v.code)
+               v.suppress_reason, v.suppress_source, v.at, jsonb_build_object('attempt_id', v.token,
+               'notification_id', n.id, 'code', CASE WHEN n.erased_at IS NULL THEN v.code END)
           FROM verdict v
           JOIN notifications n ON n.id = v.id
          WHERE v.outcome = 'refused'

@@ -9,6 +9,7 @@ import psycopg
 from psycopg.rows import class_row, dict_row
 
 from functions.store.connection import Database
+from functions.store.invalid import asked_of
 from functions.store.request import faults_of
 
 
@@ -65,8 +66,9 @@ READ_DECIDED = """
 """
 
 READ_PARENT = """
-    SELECT p.id, p.candidate AS place, p.channel, p.status, p.reason, p.created_at,
-           p.available_at, p.expires_at, p.lease_until, p.next_check_at, p.discarded_at, p.hold_id
+    SELECT p.id, p.candidate AS place, p.channels[p.candidate + 1] AS channel, p.status, p.reason,
+           p.created_at, p.available_at, p.expires_at, p.lease_until, p.next_check_at,
+           p.discarded_at, p.hold_id
       FROM notifications n
       JOIN notifications p ON p.id = n.parent_id
      WHERE n.id = %(notification_id)s
@@ -89,6 +91,9 @@ def decided_of(connection: psycopg.Connection, notification_id: UUID) -> Decided
         connection.cursor(row_factory=class_row(Candidate)) as candidates,
     ):
         (row,) = rows.execute(READ_DECIDED, which).fetchall()
+        # Of an invalid request the row itself has nothing: it refers to whatever it refers to.
+        for asked in asked_of(connection, [notification_id]).values():
+            row |= {"recipient_id": asked.recipient_id, "template_name": asked.template_name}
         return Decided(
             **row,
             parent=candidates.execute(READ_PARENT, which).fetchone(),

@@ -10,7 +10,9 @@ from psycopg.rows import class_row, dict_row, scalar_row
 
 from functions.store.browse import SAME_MOMENT, History, history_of
 from functions.store.bucket import RECOVERY_SECONDS
+from functions.store.chain_story import Delivery, Link, deliveries_of, links_of
 from functions.store.connection import Database
+from functions.store.contact_fact import SuppressedPoint, suppressed_points_of
 from functions.store.decided import Decided, decided_of
 
 
@@ -106,6 +108,7 @@ class Way:
     endpoint: Endpoint | None
     hold: Hold | None
     suppression: Suppression | None
+    suppressed_points: list[SuppressedPoint]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,8 @@ class Dossier:
     operator_actions: list[OperatorAction]
     channel: ChannelPolicy
     way: Way
+    links: list[Link]
+    deliveries: list[Delivery]
     now: datetime
     """The database's clock when it was read."""
 
@@ -159,9 +164,11 @@ def read_dossier(database: Database, *, notification_id: UUID) -> Dossier | None
         history = history_of(connection, organization_id=owner, notification_id=notification_id)
         if history is None:
             return None
+        row = history.notification
+        chain = notification_id if row.channels else row.parent_id
         ids = [one.operator_action_id for one in history.transitions if one.operator_action_id]
         channel = {
-            "channel": history.notification.channel,
+            "channel": row.channel,
             "recovery_seconds": RECOVERY_SECONDS,
         }
         with (
@@ -175,6 +182,8 @@ def read_dossier(database: Database, *, notification_id: UUID) -> Dossier | None
                 operator_actions=actions.execute(READ_ACTIONS, {"ids": ids}).fetchall(),
                 channel=policy,
                 way=_way_of(connection, notification_id),
+                links=links_of(connection, chain) if chain else [],
+                deliveries=deliveries_of(connection, chain) if chain and row.channels else [],
                 now=now,
             )
 
@@ -253,4 +262,5 @@ def _way_of(connection: psycopg.Connection, notification_id: UUID) -> Way:
             endpoint=endpoints.execute(READ_ENDPOINT, which).fetchone(),
             hold=holds.execute(READ_HOLD, which).fetchone(),
             suppression=suppressions.execute(READ_SUPPRESSION, which).fetchone(),
+            suppressed_points=suppressed_points_of(connection, notification_id),
         )

@@ -1,199 +1,194 @@
-"""Take in requests made by SQL: held while they are judged, gone with what comes of them.
+"""Take requests made by SQL to judge them: for a while, so that no row is held meanwhile.
 
-Whoever drains holds the rows it took until the notifications that come of them are committed;
-others pass them over. A crash leaves them waiting, so that each is taken in exactly once.
+    waiting --take--> taken --settled (drained.py)--> a notification, or what tells of it
+       ^                |
+       +---give back----+--its time is over--> taken again, alone
+
+Whoever stops without a word has its requests taken from it when their time is over. One of them
+stopped it, perhaps: each is taken alone from then on, so that it harms no other, and not for ever.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import class_row
-
-from functions.core.errors import Fault
+from psycopg.rows import class_row, scalar_row
 
 MOST_AT_ONCE = 200
 MOST_BYTES = 4 * 1024 * 1024
 """Of the items of a page, so that it needs no more memory than the largest body of the API."""
 
-FIRST = UUID(int=0)
-"""Before every organization."""
+TAKEN_SECONDS = 30
+"""Longer than ingest lives: whoever has not settled a request by then never will."""
+
+MAX_STARTS = 5
+"""A request that was taken so often and never settled is told invalid."""
+
+MOST_ORGANIZATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A request as it came; ``text`` is the JSON of its item."""
+    """A request as it came, taken; ``text`` is the JSON of its item."""
 
     id: UUID
     organization_id: UUID
     text: str
+    by_template: bool
+    is_erased: bool
+    starts: int
+    taken_until: datetime
+    """What it is recognised by: whoever takes it again has another moment."""
+
+    @property
+    def is_given_up(self) -> bool:
+        return self.starts > MAX_STARTS
 
 
-# turn: the organizations with something waiting, one index descent each, so that whoever asks for
-#       much leaves the others their share of a page.
-# page: locked; what another drain holds is passed over. The organization stands as a range: were it
-#       an equality, the primary key would give the order too, and all that is kept might be read.
-# The items of a page are read up to a number of bytes, and of one request in any case.
+# turn:  organizations with something that can be taken, one index descent each.
+# first: those of them whose oldest has waited longest, so that everybody's turn comes.
+# page:  to each the same share, whoever asks for how much; what somebody else is taking is passed
+#        over. The organization stands as a range: were it an equality, the primary key would give
+#        the order too, and all that is kept might be read.
+# fits:  round by round through the organizations, up to a number of bytes: one in any case.
 TAKE = """
-    WITH RECURSIVE turn (organization_id, place) AS (
-        (SELECT organization_id, 1
+    WITH RECURSIVE turn (organization_id, oldest, place) AS (
+        (SELECT organization_id, id, 1
            FROM requests
-          WHERE drained_at IS NULL AND organization_id > %(after)s
-          ORDER BY organization_id LIMIT 1)
+          WHERE drained_at IS NULL AND taken_until IS NULL
+          ORDER BY organization_id, id LIMIT 1)
         UNION ALL
-        (SELECT next.organization_id, turn.place + 1
+        (SELECT next.organization_id, next.id, turn.place + 1
            FROM turn
           CROSS JOIN LATERAL (
-                SELECT organization_id
+                SELECT organization_id, id
                   FROM requests
-                 WHERE drained_at IS NULL AND organization_id > turn.organization_id
-                 ORDER BY organization_id LIMIT 1) next
-          WHERE turn.place < %(most)s)
+                 WHERE drained_at IS NULL AND taken_until IS NULL
+                   AND organization_id > turn.organization_id
+                 ORDER BY organization_id, id LIMIT 1) next
+          WHERE turn.place < %(most_organizations)s)
     ),
-    share AS (
-        SELECT ceil(%(most)s::numeric / greatest(count(*), 1))::int AS size FROM turn
+    first AS MATERIALIZED (
+        SELECT organization_id,
+               ceil(%(most)s::numeric / least(%(most)s, count(*) OVER ()))::int AS share
+          FROM turn
+         ORDER BY oldest
+         LIMIT %(most)s
     ),
     page AS MATERIALIZED (
         SELECT mine.*
-          FROM turn
-         CROSS JOIN share
+          FROM first
          CROSS JOIN LATERAL (
-               SELECT id, organization_id, item, bytes
+               SELECT id, organization_id, bytes
                  FROM requests
-                WHERE drained_at IS NULL
-                  AND organization_id >= turn.organization_id
-                  AND organization_id <= turn.organization_id
+                WHERE drained_at IS NULL AND taken_until IS NULL
+                  AND organization_id >= first.organization_id
+                  AND organization_id <= first.organization_id
                 ORDER BY organization_id, id
-                LIMIT share.size
+                LIMIT first.share
                   FOR UPDATE SKIP LOCKED) mine
+    ),
+    fits AS MATERIALIZED (
+        SELECT id, bytes, sum(bytes) OVER (ORDER BY round, id) - bytes AS before
+          FROM (SELECT page.*,
+                       row_number() OVER (PARTITION BY organization_id ORDER BY id) AS round
+                  FROM page) r
+         ORDER BY round, id
+         LIMIT %(most)s
+    ),
+    taken AS (
+        UPDATE requests
+           SET starts = starts + 1,
+               taken_until = (SELECT coalesce(%(now)s, clock_timestamp()))
+                             + %(taken_seconds)s * interval '1 second'
+         WHERE id = ANY(ARRAY(SELECT id FROM fits
+                               WHERE before = 0 OR before + bytes <= %(bytes)s))
+        RETURNING id, organization_id, item::text AS text,
+                  jsonb_typeof(item) = 'object' AND jsonb_exists(item, 'template') AS by_template,
+                  erased_at IS NOT NULL AS is_erased, starts, taken_until
     )
-    SELECT id, organization_id, item::text AS text
-      FROM (SELECT page.*, sum(bytes) OVER (ORDER BY organization_id, id) - bytes AS before
-              FROM page) measured
-     WHERE before = 0 OR before + bytes <= %(bytes)s
-     ORDER BY organization_id, id
-     LIMIT %(most)s
+    SELECT * FROM taken ORDER BY organization_id, id
 """
 
 
 def take(
     connection: psycopg.Connection,
     *,
-    after: UUID,
     most: int = MOST_AT_ONCE,
     most_bytes: int = MOST_BYTES,
+    now: datetime | None = None,
 ) -> list[Waiting]:
-    """Return a page of what waits, by organizations after ``after`` and in each the oldest first.
-
-    They stay locked until the caller's transaction ends.
-    """
-    parameters = {"after": after, "most": most, "bytes": most_bytes}
+    """Take a page of what waits, by organizations and in each the oldest first; commit at once."""
+    parameters = {
+        "most": most,
+        "bytes": most_bytes,
+        "most_organizations": max(most, MOST_ORGANIZATIONS),
+        "taken_seconds": TAKEN_SECONDS,
+        "now": now,
+    }
     with connection.cursor(row_factory=class_row(Waiting)) as cursor:
         return cursor.execute(TAKE, parameters).fetchall()
 
 
-FORGET_STORED = "DELETE FROM requests WHERE id = ANY(%(ids)b::uuid[])"
-
-
-def forget_stored(connection: psycopg.Connection, ids: Sequence[UUID]) -> None:
-    """Delete requests of which there is a notification by now, as part of the transaction."""
-    connection.execute(FORGET_STORED, {"ids": list(ids)})
-
-
-KEEP_REPEATS = """
-    UPDATE requests r
-       SET repeats = m.first, item = NULL, drained_at = coalesce(%(now)s, clock_timestamp())
-      FROM unnest(%(ids)b::uuid[], %(firsts)b::uuid[]) AS m (id, first)
-     WHERE r.id = m.id
+TAKE_AGAIN = """
+    UPDATE requests
+       SET starts = starts + 1,
+           taken_until = (SELECT coalesce(%(now)s, clock_timestamp()))
+                         + %(taken_seconds)s * interval '1 second'
+     WHERE id = ANY(ARRAY(
+           SELECT id
+             FROM requests
+            WHERE taken_until <= (SELECT coalesce(%(now)s, clock_timestamp()))
+            ORDER BY taken_until
+            LIMIT 1
+              FOR UPDATE SKIP LOCKED))
+    RETURNING id, organization_id, item::text AS text,
+              jsonb_typeof(item) = 'object' AND jsonb_exists(item, 'template') AS by_template,
+              erased_at IS NOT NULL AS is_erased, starts, taken_until
 """
 
 
-def keep_repeats(
-    connection: psycopg.Connection,
-    repeats: Sequence[tuple[UUID, UUID]],
-    *,
-    now: datetime | None = None,
-) -> None:
-    """Keep of each request whose event was known that it repeats another's notification."""
-    parameters = {
-        "ids": [id for id, _ in repeats],
-        "firsts": [first for _, first in repeats],
-        "now": now,
-    }
-    connection.execute(KEEP_REPEATS, parameters)
+def take_again(connection: psycopg.Connection, *, now: datetime | None = None) -> list[Waiting]:
+    """Take one request, alone, if any was taken and never settled; commit at once."""
+    parameters = {"taken_seconds": TAKEN_SECONDS, "now": now}
+    with connection.cursor(row_factory=class_row(Waiting)) as cursor:
+        return cursor.execute(TAKE_AGAIN, parameters).fetchall()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invalid:
-    """A request that cannot be sent, and what its notification shows of it."""
-
-    id: UUID
-    organization_id: UUID
-    faults: Sequence[Fault]
-    channel: str
-    priority: str
-    category: str
-    reference: str | None
-
-
-# Of an address nothing is known: no suppression, no receipt and no event ever finds such a row.
-# The status that it would have had is the one it comes from.
-KEEP_INVALID = """
-    WITH invalid AS MATERIALIZED (
-        SELECT i.*, coalesce(%(now)s, clock_timestamp()) AS at
-          FROM jsonb_to_recordset(%(invalid)s::jsonb) AS i (
-                   id uuid, organization_id uuid, channel text, priority text, category text,
-                   reference text, faults jsonb
-               )
-    ),
-    dead AS (
-        INSERT INTO notifications (
-            id, organization_id, channel, recipient_hash, content, priority, category, reference,
-            metadata, max_attempts, created_at, updated_at, status, reason, ready, available_at,
-            eligible_at, stream
-        )
-        SELECT i.id, i.organization_id, i.channel, decode(repeat('00', 32), 'hex'), 'null',
-               i.priority, i.category, i.reference, '{}', c.max_attempts,
-               uuid_extract_timestamp(i.id), i.at, 'dead', 'invalid', false, i.at, i.at,
-               CASE WHEN i.category = ANY(o.transactional_categories) THEN 'transactional'
-                    ELSE 'bulk' END
-          FROM invalid i
-          JOIN channels c ON c.name = i.channel
-          JOIN organizations o ON o.id = i.organization_id
-        RETURNING id, organization_id, updated_at
-    ),
-    told AS (
-        INSERT INTO transitions
-               (notification_id, organization_id, at, actor, from_status, to_status, reason)
-        SELECT id, organization_id, updated_at, 'accept', 'pending', 'dead', 'invalid' FROM dead
-    )
+# One that had been taken before goes on being taken alone.
+GIVE_BACK = """
     UPDATE requests r
-       SET faults = i.faults, drained_at = i.at
-      FROM invalid i
-     WHERE r.id = i.id
+       SET starts = r.starts - 1,
+           taken_until = CASE WHEN r.starts > 1 THEN coalesce(%(now)s, clock_timestamp()) END
+      FROM unnest(%(ids)b::uuid[], %(until)b::timestamptz[]) AS t (id, taken_until)
+     WHERE r.id = t.id AND r.taken_until = t.taken_until
 """
 
 
-def keep_invalid(
-    connection: psycopg.Connection, invalid: Sequence[Invalid], *, now: datetime | None = None
+def give_back(
+    connection: psycopg.Connection, taken: Sequence[Waiting], *, now: datetime | None = None
 ) -> None:
-    """Make each of ``invalid`` a dead notification; its request keeps the item and the faults."""
-    rows = [
-        {
-            "id": str(one.id),
-            "organization_id": str(one.organization_id),
-            "channel": one.channel,
-            "priority": one.priority,
-            "category": one.category,
-            "reference": one.reference,
-            "faults": [
-                {"pointer": fault.pointer, "code": fault.code, "detail": fault.detail}
-                for fault in one.faults
-            ],
-        }
-        for one in invalid
-    ]
-    connection.execute(KEEP_INVALID, {"invalid": json.dumps(rows), "now": now})
+    """Let others take at once what was taken and is not going to be judged."""
+    connection.execute(GIVE_BACK, {**_named(taken), "now": now})
+
+
+HOLD = """
+    SELECT r.id
+      FROM requests r
+      JOIN unnest(%(ids)b::uuid[], %(until)b::timestamptz[]) AS t (id, taken_until)
+        ON r.id = t.id AND r.taken_until = t.taken_until
+     ORDER BY r.id
+       FOR UPDATE OF r
+"""
+
+
+def hold(connection: psycopg.Connection, taken: Sequence[Waiting]) -> frozenset[UUID]:
+    """Return which of them are still in the caller's hands; they are until its transaction ends."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        return frozenset(cursor.execute(HOLD, _named(taken)).fetchall())
+
+
+def _named(taken: Sequence[Waiting]) -> dict[str, list[UUID] | list[datetime]]:
+    return {"ids": [one.id for one in taken], "until": [one.taken_until for one in taken]}

@@ -31,16 +31,12 @@ class Facts:
     """What the items of a request are planned by, as of ``now``."""
 
     now: datetime
-    transactional: Collection[str]
     recipients: Mapping[Question, Recipient | None]
     suppressed: Collection[Question]
     """Those to an address that is suppressed."""
     prices: Mapping[str, Decimal]
     countries: Collection[str] | None
     """Which the organization writes SMS to; None: to every one."""
-
-    def stream_of(self, category: str) -> Stream:
-        return stream_of(category, self.transactional)
 
 
 def stream_of(category: str, transactional: Collection[str]) -> Stream:
@@ -71,7 +67,7 @@ def read_facts(
 
     def work(connection: psycopg.Connection) -> Facts:
         (at, transactional) = connection.execute(READ_CATEGORIES, parameters).fetchall()[0]
-        asked = [_asked(organization_id, one, transactional) for one in referring]
+        asked = [_asked(organization_id, one) for one in referring]
         prices: dict[str, Decimal] = {}
         countries: list[str] | None = None
         if any(one.channel == Channel.SMS for one in questions):
@@ -80,7 +76,6 @@ def read_facts(
                 countries = cursor.execute(READ_COUNTRIES, parameters).fetchone()
         return Facts(
             now=at,
-            transactional=transactional,
             recipients=dict(zip(referring, recipients_of(connection, asked), strict=True)),
             suppressed=_suppressed(connection, organization_id, literal, transactional),
             prices=prices,
@@ -90,13 +85,12 @@ def read_facts(
     return database.run(work)
 
 
-def _asked(organization_id: UUID, question: Question, transactional: Collection[str]) -> Asked:
+def _asked(organization_id: UUID, question: Question) -> Asked:
     return Asked(
         organization_id=organization_id,
         recipient_id=question.recipient_id or "",
         channel=question.channel,
         category=question.category,
-        stream=stream_of(question.category, transactional),
     )
 
 

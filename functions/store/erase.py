@@ -19,7 +19,7 @@ from psycopg.rows import scalar_row
 
 from functions.core.errors import Unavailable
 from functions.store.connection import Database
-from functions.store.erase_notifications import erase_notifications
+from functions.store.erase_notifications import erase_notifications, erase_traces
 from functions.store.erasure import (
     Erasure,
     count_erased,
@@ -28,7 +28,7 @@ from functions.store.erasure import (
     open_for_recipient,
     take_left,
 )
-from functions.store.request import forget_invalid_items
+from functions.store.request import erase_waiting, forget_invalid_items
 
 PAGE = 20_000
 AT_ONCE = 200
@@ -111,6 +111,8 @@ def _erase(database: Database, erasure: Erasure, *, ends_at: float, now: datetim
             _check_time(ends_at)
             some = page[first : first + AT_ONCE]
             database.run(partial(_erase_some, erasure=erasure, ids=some, now=now))
+    while erasure.channel is not None and erase_traces(database, erasure, limit=AT_ONCE):
+        _check_time(ends_at)
     names_more = found or not erasure.is_finished
     return database.run(partial(_finish, erasure=erasure, names_more=names_more, now=now))
 
@@ -153,11 +155,23 @@ REMOVE_FROM_HOLDERS = """
        AND recipient_id = ANY(ARRAY(SELECT recipient_id FROM removed))
 """
 
+# The hash stays: by it their notifications are found.
+FORGET_FORMER = """
+    UPDATE contact_hashes h
+       SET address = NULL
+     WHERE organization_id = %(organization_id)s AND channel = %(channel)s
+       AND address_hash = ANY(%(addresses)b::bytea[]) AND address IS NOT NULL
+       AND NOT EXISTS (SELECT FROM contact_points p
+                        WHERE p.organization_id = h.organization_id
+                          AND p.recipient_id = h.recipient_id
+                          AND p.channel = h.channel AND p.address_hash = h.address_hash)
+"""
+
 
 def _remove_contact_points(
     database: Database, erasure: Erasure, ends_at: float, now: datetime | None
 ) -> None:
-    """Take an erased address from the recipients who have it."""
+    """Take an erased address from the recipients who have it, or had it."""
     parameters = {
         "organization_id": erasure.organization_id,
         "channel": erasure.channel,
@@ -176,6 +190,8 @@ def _remove_contact_points(
 
     while erasure.channel is not None and database.run(work):
         _check_time(ends_at)
+    if erasure.channel is not None:
+        database.run(lambda connection: connection.execute(FORGET_FORMER, parameters))
 
 
 # A recipient's own are found by their reference and by every address they ever had; those by a
@@ -213,7 +229,7 @@ def _find(connection: psycopg.Connection, erasure: Erasure) -> list[UUID]:
 def _erase_some(
     connection: psycopg.Connection, *, erasure: Erasure, ids: Sequence[UUID], now: datetime | None
 ) -> None:
-    erased = erase_notifications(connection, ids, spellings=erasure.spellings, now=now)
+    erased = erase_notifications(connection, ids, spellings=erasure.own_spellings, now=now)
     count_erased(connection, erasure, erased, now=now)
 
 
@@ -228,17 +244,22 @@ FIND_INVALID = """
 """
 
 ERASE_FACTS = """
-    SELECT erase_facts(%(organization_id)s, %(addresses)b::bytea[], %(spellings)b::text[])
+    SELECT erase_facts(%(organization_id)s, %(addresses)b::bytea[], %(own_spellings)b::text[])
 """
 
 ERASE_ORPHANS = "SELECT erase_orphans(%(addresses)b::bytea[], %(unmistakable)b::text[])"
 
-ERASE_NOTES = "SELECT erase_notes(address) FROM unnest(%(noted)b::text[]) AS a (address)"
+ERASE_NOTES = """
+    SELECT erase_notes(%(organization_id)s, s.spelling)
+      FROM unnest(%(spellings)b::text[]) AS s (spelling)
+"""
 
-# A key that names somebody is free again: a repetition of its request is a new one.
-FORGET_KEYS = """
-    DELETE FROM idempotency_keys
-     WHERE organization_id = %(organization_id)s AND is_named(key, %(spellings)b::text[])
+# Keys are digests; one in clear is of before they were. It goes on being recognised.
+DIGEST_KEYS = """
+    UPDATE idempotency_keys
+       SET key = as_digest(key)
+     WHERE organization_id = %(organization_id)s AND NOT starts_with(key, 'sha256:')
+       AND is_spelt(key, %(own_spellings)b::text[])
 """
 
 
@@ -251,10 +272,20 @@ def _finish(
         "organization_id": erasure.organization_id,
         "addresses": erasure.addresses,
         "spellings": erasure.spellings,
+        "own_spellings": erasure.own_spellings,
         "unmistakable": [one for one in erasure.spellings if _UNMISTAKABLE.search(one)],
-        "noted": [_noted(one) for one in erasure.spellings],
         "limit": PAGE,
     }
+    # First: whoever settles requests holds them before notifications as well.
+    erase_waiting(
+        connection,
+        organization_id=erasure.organization_id,
+        recipient_id=erasure.recipient_id,
+        channel=erasure.channel,
+        spellings=erasure.spellings,
+        started_at=erasure.started_at,
+        now=now,
+    )
     if names_more:
         with connection.cursor(row_factory=scalar_row) as cursor:
             invalid = cursor.execute(FIND_INVALID, parameters).fetchall()
@@ -262,7 +293,7 @@ def _finish(
         connection.execute(ERASE_ORPHANS, parameters)
         connection.execute(ERASE_FACTS, parameters)
         connection.execute(ERASE_NOTES, parameters)
-        connection.execute(FORGET_KEYS, parameters)
+        connection.execute(DIGEST_KEYS, parameters)
         forget_invalid_items(
             connection, organization_id=erasure.organization_id, spellings=erasure.spellings
         )
@@ -272,8 +303,3 @@ def _finish(
 _UNMISTAKABLE = re.compile(r"@|%40|\A[0-9]+\Z|\A[a-z0-9_:-]{32,}\Z")
 """What is no organization's own is searched for these alone: a token may be any text, and so a way
 to erase what others left there."""
-
-
-def _noted(spelling: str) -> str:
-    """Return an address as an operator would note it down."""
-    return f"+{spelling}" if spelling.isdigit() else spelling

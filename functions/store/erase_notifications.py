@@ -11,6 +11,10 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import scalar_row
 
+from functions.store.connection import Database
+from functions.store.erasure import Erasure
+from functions.store.lock import lock_notifications
+
 # A parent and its candidates say the same: all of them, or none.
 FIND_FAMILIES = """
     WITH parent AS MATERIALIZED (
@@ -63,20 +67,24 @@ END = """
     SELECT id, organization_id, at, 'client', from_status, to_status, 'erased' FROM ended
 """
 
-# shown: what a parent shows, if that ended just now. One that is under way, or that something else
-#        has ended, is told to the parent by its chain: at once, for it goes no further.
+# shown: what a parent shows (core/chain.py), if that ended just now. One that is under way, or that
+#        something else has ended, is told to the parent by its chain: at once, for it goes no
+#        further.
 END_PARENTS = """
     WITH shown AS MATERIALIZED (
-        SELECT DISTINCT ON (c.parent_id) c.parent_id, c.status,
+        SELECT DISTINCT ON (c.parent_id) c.parent_id, c.status, c.candidate,
                c.status IN ('suppressed', 'unconfirmed') AND c.reason IS NOT DISTINCT FROM 'erased'
                AS ended
           FROM notifications c
          WHERE c.parent_id = ANY(%(ids)b::uuid[])
-         ORDER BY c.parent_id, c.status = 'delivered' DESC, c.candidate DESC
+         ORDER BY c.parent_id, c.status = 'delivered' DESC,
+                  c.status IN ('pending', 'leased', 'uncertain', 'submitted') DESC,
+                  c.candidate DESC
     ),
     stopped AS (
         UPDATE notifications p
            SET status = CASE WHEN s.ended THEN s.status ELSE p.status END,
+               candidate = CASE WHEN s.ended THEN s.candidate ELSE p.candidate END,
                reason = CASE WHEN s.ended THEN 'erased' ELSE p.reason END,
                final_at = CASE WHEN s.ended THEN t.at ELSE p.final_at END,
                next_step_at = CASE WHEN NOT s.ended AND p.next_step_at IS NOT NULL THEN t.at END,
@@ -121,7 +129,8 @@ def erase_notifications(
     """Erase the notifications ``page`` and the other candidates of theirs, as part of the caller's
     transaction; return how many were not erased before.
 
-    ``spellings`` are looked for in what clients and providers wrote, beside a row's own address.
+    ``spellings`` are looked for in what clients and providers wrote, beside a row's own address,
+    be it as parts of other words.
     """
     ids = _lock(connection, page)
     parameters = {"ids": ids, "spellings": list(spellings), "now": now}
@@ -130,3 +139,67 @@ def erase_notifications(
     connection.execute(ERASE_NOTIFICATIONS, parameters)
     connection.execute(ERASE_ANSWERS, parameters)
     return len(ids)
+
+
+# What an attempt went to is known of the last one only. So these are the notifications of whoever
+# had the address, that something is left at of it: what was written there, or told of it.
+# every: each address that they ever had. OFFSET keeps the look-ups by it apart: as a join it might
+#        be one over all that the organization has.
+FIND_TRACES = """
+    WITH every AS MATERIALIZED (
+        SELECT DISTINCT h.recipient_id, h.address_hash
+          FROM contact_hashes had
+          JOIN contact_hashes h
+            ON h.organization_id = had.organization_id AND h.recipient_id = had.recipient_id
+         WHERE had.organization_id = %(organization_id)s AND had.channel = %(channel)s
+           AND had.address_hash = ANY(%(addresses)b::bytea[])
+    )
+    SELECT n.id
+      FROM every e
+     CROSS JOIN LATERAL (
+           SELECT id
+             FROM notifications
+            WHERE organization_id = %(organization_id)s
+              AND coalesce(contact_hash, recipient_hash) = e.address_hash
+              AND recipient_id = e.recipient_id AND erased_at IS NULL
+           OFFSET 0) n
+     WHERE (EXISTS (SELECT FROM attempts a
+                     WHERE a.notification_id = n.id
+                       AND (is_spelt(a.detail, %(spellings)b::text[])
+                            OR is_spelt(a.code, %(spellings)b::text[])
+                            OR a.reference <> digest_if_spelt(a.reference, %(spellings)b::text[])))
+            OR EXISTS (SELECT FROM transitions t
+                        WHERE t.notification_id = n.id
+                          AND is_spelt(t.reason, %(spellings)b::text[]))
+            OR EXISTS (SELECT FROM receipts r
+                        WHERE r.notification_id = n.id AND r.raw <> ''
+                          AND (r.recipient_hash = ANY(%(addresses)b::bytea[])
+                               OR is_named(encode(r.raw, 'escape'), %(spellings)b::text[]))))
+     LIMIT %(limit)s
+"""
+
+ERASE_TRACES = """
+    SELECT erase_traces(%(ids)b::uuid[], %(addresses)b::bytea[], %(spellings)b::text[])
+"""
+
+
+def erase_traces(database: Database, erasure: Erasure, *, limit: int) -> bool:
+    """Erase what an address left at up to ``limit`` notifications that went to it, and then on to
+    another address of their recipient; return whether there were any."""
+    parameters = {
+        "organization_id": erasure.organization_id,
+        "channel": erasure.channel,
+        "addresses": erasure.addresses,
+        "spellings": erasure.own_spellings,
+        "limit": limit,
+    }
+
+    def work(connection: psycopg.Connection) -> bool:
+        with connection.cursor(row_factory=scalar_row) as cursor:
+            ids = cursor.execute(FIND_TRACES, parameters, prepare=False).fetchall()
+        if ids:
+            lock_notifications(connection, ids)
+            connection.execute(ERASE_TRACES, {**parameters, "ids": ids})
+        return bool(ids)
+
+    return database.run(work)

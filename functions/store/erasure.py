@@ -26,7 +26,8 @@ class Erasure:
 
     hashes      by which notifications are found: of a reference, and of addresses
     addresses   those of ``hashes`` that nobody else has: whatever names them is erased
-    spellings   of these, as they may stand in free text
+    spellings   of these, as they may stand in free text of whomever
+    own_spellings  of all that they had, as they may stand in what was theirs
     started_at  what was accepted later stays
     """
 
@@ -38,6 +39,7 @@ class Erasure:
     hashes: list[bytes]
     addresses: list[bytes]
     spellings: list[str]
+    own_spellings: list[str]
     started_at: datetime
     is_finished: bool
     """It is only gone through once more."""
@@ -46,19 +48,21 @@ class Erasure:
 # What is left over of an earlier one is erased with it.
 OPEN_ERASURE = """
     INSERT INTO erasures AS e (organization_id, key, recipient_id, channel, hashes, addresses,
-                               spellings, started_at, continued_at)
+                               spellings, own_spellings, started_at, continued_at)
     SELECT %(organization_id)s, %(key)s, %(recipient_id)s, %(channel)s, %(hashes)s::bytea[],
-           %(addresses)s::bytea[], %(spellings)s::text[], t.at, t.at
+           %(addresses)s::bytea[], %(spellings)s::text[], %(own_spellings)s::text[], t.at, t.at
       FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
     ON CONFLICT (organization_id, key) DO UPDATE
        SET hashes = ARRAY(SELECT DISTINCT unnest(e.hashes || EXCLUDED.hashes)),
            addresses = ARRAY(SELECT DISTINCT unnest(e.addresses || EXCLUDED.addresses)),
            spellings = ARRAY(SELECT DISTINCT unnest(e.spellings || EXCLUDED.spellings)),
+           own_spellings = ARRAY(SELECT DISTINCT unnest(e.own_spellings
+                                                        || EXCLUDED.own_spellings)),
            started_at = EXCLUDED.started_at, continued_at = EXCLUDED.continued_at,
            finished_at = NULL,
            erased = CASE WHEN e.finished_at IS NULL THEN e.erased ELSE 0 END
-    RETURNING organization_id, key, recipient_id, channel, hashes, addresses, spellings, started_at,
-              finished_at IS NOT NULL AS is_finished
+    RETURNING organization_id, key, recipient_id, channel, hashes, addresses, spellings,
+              own_spellings, started_at, finished_at IS NOT NULL AS is_finished
 """
 
 
@@ -75,15 +79,15 @@ LOCK_RECIPIENT = """
        FOR UPDATE
 """
 
-# An address that another recipient has is theirs as well: it goes from what was sent to this one.
+# Also those that they had before. An address that another recipient has is theirs as well: it goes
+# from what was sent to this one.
 READ_ADDRESSES = """
-    SELECT h.channel, h.address_hash, p.address,
+    SELECT h.channel, h.address_hash, h.address,
            EXISTS (SELECT FROM contact_points other
                     WHERE other.organization_id = h.organization_id AND other.channel = h.channel
                       AND other.address_hash = h.address_hash
                       AND other.recipient_id <> h.recipient_id) AS is_shared
       FROM contact_hashes h
-      LEFT JOIN contact_points p USING (organization_id, recipient_id, channel, address_hash)
      WHERE h.organization_id = %(organization_id)s AND h.recipient_id = %(recipient_id)s
 """
 
@@ -94,8 +98,8 @@ REMOVE_RECIPIENT = """
 """
 
 FIND_ERASURE = """
-    SELECT organization_id, key, recipient_id, channel, hashes, addresses, spellings, started_at,
-           false AS is_finished
+    SELECT organization_id, key, recipient_id, channel, hashes, addresses, spellings,
+           own_spellings, started_at, false AS is_finished
       FROM erasures
      WHERE organization_id = %(organization_id)s AND key = %(key)s AND finished_at IS NULL
 """
@@ -130,24 +134,27 @@ def open_for_recipient(
                 raise NotFound
             return left
         rows = connection.execute(READ_ADDRESSES, parameters).fetchall()
-        own = [
-            (channel, hashed, address) for channel, hashed, address, shared in rows if not shared
-        ]
+        unshared = [row[:3] for row in rows if not row[3]]
         values = {
             "hashes": [reference_hash, *(hashed for _, hashed, *_ in rows)],
-            "addresses": [hashed for _, hashed, _ in own],
-            "spellings": [
-                spelling
-                for channel, _, address, *_ in own
-                if address is not None
-                for spelling in spellings_of(channel, address)
-            ],
+            "addresses": [hashed for _, hashed, _ in unshared],
+            "spellings": _spellings(unshared, own=False),
+            "own_spellings": _spellings([row[:3] for row in rows], own=True),
         }
         erasure = _open(connection, parameters | values)
         connection.execute(REMOVE_RECIPIENT, parameters)
         return erasure
 
     return database.run(work)
+
+
+def _spellings(known: Sequence[tuple[str, bytes, str | None]], *, own: bool) -> list[str]:
+    return [
+        spelling
+        for channel, _, address in known
+        if address is not None
+        for spelling in spellings_of(channel, address, own=own)
+    ]
 
 
 def open_for_address(
@@ -168,9 +175,26 @@ def open_for_address(
         "hashes": [address_hash],
         "addresses": [address_hash],
         "spellings": spellings_of(channel, address),
+        "own_spellings": spellings_of(channel, address, own=True),
         "now": now,
     }
     return database.run(lambda connection: _open(connection, parameters))
+
+
+IS_BEING_ERASED = """
+    SELECT EXISTS (SELECT FROM erasures
+                    WHERE organization_id = %(organization_id)s AND finished_at IS NULL
+                      AND key = concat('id:', %(recipient_id)s::text))
+"""
+
+
+def is_being_erased(
+    connection: psycopg.Connection, *, organization_id: UUID, recipient_id: str
+) -> bool:
+    """Whether something is left of whom this reference stood for before."""
+    parameters = {"organization_id": organization_id, "recipient_id": recipient_id}
+    row = connection.execute(IS_BEING_ERASED, parameters).fetchone()
+    return row is not None and row[0]
 
 
 COUNT_ERASED = """
@@ -190,7 +214,8 @@ def count_erased(
 # One that was opened anew in the meantime is somebody else's to finish.
 FINISH_ERASURE = """
     UPDATE erasures
-       SET finished_at = t.at, continued_at = t.at, spellings = '{}'
+       SET finished_at = t.at, continued_at = t.at, spellings = '{}',
+           own_spellings = '{}'
       FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS at) t
      WHERE organization_id = %(organization_id)s AND key = %(key)s AND started_at = %(started_at)s
        AND finished_at IS NULL
@@ -243,8 +268,8 @@ TAKE_LEFT = """
             ORDER BY continued_at
             LIMIT 1
               FOR UPDATE SKIP LOCKED)
-    RETURNING organization_id, key, recipient_id, channel, hashes, addresses, spellings, started_at,
-              finished_at IS NOT NULL AS is_finished
+    RETURNING organization_id, key, recipient_id, channel, hashes, addresses, spellings,
+              own_spellings, started_at, finished_at IS NOT NULL AS is_finished
 """
 
 

@@ -157,7 +157,7 @@ LOCK_AND_TELL_ERASED = """
 """
 
 # What was erased stays so: a report that comes after it leaves no address either.
-ERASE_LATE = "SELECT erase_receipts(%(receipts)b::uuid[], '{}')"
+ERASE_LATE = "SELECT erase_late_receipts(%(receipts)b::uuid[])"
 
 
 def apply(

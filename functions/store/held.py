@@ -1,4 +1,4 @@
-"""Held notifications: list them, send them once more, or let them rest.
+"""Held notifications: send them once more, or let them rest.
 
 Of a notification by several channels a candidate is held, which it follows. A requeue starts a new
 budget and keeps the history. It never sends blindly: a row whose attempt may have been accepted
@@ -7,7 +7,6 @@ needs the operator's word that a duplicate is acceptable.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -18,86 +17,6 @@ from functions.core.declaration import Declaration, names_of_keyed
 from functions.store.action import Action, Fate, record_action, result_of
 from functions.store.connection import Database
 from functions.store.lock import lock_notifications
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A notification that waits for a person."""
-
-    id: UUID
-    organization_id: UUID
-    channel: str
-    priority: str
-    reason: str
-    provider: str | None
-    attempts_spent: int
-    max_attempts: int
-    in_doubt: int
-    created_at: datetime
-    held_at: datetime
-    last_code: str | None
-    last_http_status: int | None
-
-
-# Channels as an array: without one named, all four are walked by the same index. Planned for the
-# values at hand. Materialized: the primary key would give the order too, and to find the first held
-# rows by it all those that are not held would be walked over.
-LIST_HELD = """
-    WITH held AS MATERIALIZED (
-        SELECT *
-          FROM notifications
-         WHERE status = 'dead' AND discarded_at IS NULL AND channels IS NULL
-           AND channel = ANY(%(channels)s)
-           AND (%(organization_id)s::uuid IS NULL OR organization_id = %(organization_id)s)
-           AND (%(reason)s::text IS NULL OR reason = %(reason)s)
-           AND (%(ids)s::uuid[] IS NULL OR id = ANY(%(ids)s::uuid[]))
-           AND (%(after)s::uuid IS NULL OR id > %(after)s)
-    )
-    SELECT n.id, n.organization_id, n.channel, n.priority, n.reason, n.provider,
-           n.attempts_spent, n.max_attempts, n.in_doubt, n.created_at,
-           coalesce(t.at, n.updated_at) AS held_at, -- a doubt may have been resolved since
-           a.code AS last_code, a.http_status AS last_http_status
-      FROM (SELECT * FROM held ORDER BY id LIMIT %(limit)s) n
-      LEFT JOIN LATERAL (
-           SELECT code, http_status
-             FROM attempts
-            WHERE notification_id = n.id
-            ORDER BY lease_number DESC LIMIT 1) a ON true
-      LEFT JOIN LATERAL (
-           SELECT at
-             FROM transitions
-            WHERE notification_id = n.id AND to_status = 'dead'
-            ORDER BY id DESC LIMIT 1) t ON true
-     ORDER BY n.id
-"""
-
-
-def list_held(
-    database: Database,
-    *,
-    channel: str | None = None,
-    reason: str | None = None,
-    organization_id: UUID | None = None,
-    ids: Sequence[UUID] | None = None,
-    after: UUID | None = None,
-    limit: int = 100,
-) -> list[Held]:
-    """Return up to ``limit`` held notifications after the id ``after``, the oldest first."""
-    parameters = {
-        "channels": [channel] if channel else ["email", "sms", "push", "webhook"],
-        "reason": reason,
-        "organization_id": organization_id,
-        "ids": None if ids is None else list(ids),
-        "after": after,
-        "limit": limit,
-    }
-
-    def read(connection: psycopg.Connection) -> list[Held]:
-        with connection.cursor(row_factory=class_row(Held)) as cursor:
-            return cursor.execute(LIST_HELD, parameters, prepare=False).fetchall()
-
-    return database.run(read)
-
 
 # What a requeue of each row would come to; "requeued" for those that it may, and for those that
 # this very action did: repeated after a COMMIT whose answer was lost, it must not say that somebody
@@ -119,8 +38,8 @@ JUDGE = """
                 WHEN n.discarded_at IS NOT NULL THEN 'discarded'
                 WHEN n.attempt_id IS NOT NULL THEN 'attempt_open'
                 WHEN n.expires_at <= t.at THEN 'expired'
-                WHEN p.status = 'cancelled' THEN 'cancelled'
-                WHEN others.are_told THEN 'delivered'
+                WHEN p.status = 'cancelled' THEN 'chain_cancelled'
+                WHEN others.are_told THEN 'chain_delivered'
                 WHEN (n.reason = 'outcome_unknown' OR n.in_doubt > 0 AND NOT k.safe
                       OR others.go_on)
                  AND NOT %(may_send_twice)s THEN 'needs_consent'
@@ -216,7 +135,9 @@ def requeue(
     attempt_open       a sender may still be at work; the sweep closes its attempt within minutes
     expired            its ``expires_at`` has passed
     sent_by_candidates a parent; its newest candidate is named
-    discarded, not_found, or the status it has, or that its chain has: cancelled, delivered
+    chain_delivered    another candidate of its notification was delivered
+    chain_cancelled    its notification was cancelled
+    discarded, not_found, or the status it has
     """
     parameters = _parameters(
         ids, may_send_twice=may_send_twice, declarations=declarations, action=action, now=now

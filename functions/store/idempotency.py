@@ -2,6 +2,9 @@
 
 A key is written in the transaction that accepts: a crash, a refusal or an outage leaves it free,
 and nothing is ever "in progress" without a transaction that holds it.
+
+What clients take for a key may name somebody, and is never to be free before its time: so only its
+digest is stored, of which nothing has to be erased.
 """
 
 from dataclasses import dataclass
@@ -35,11 +38,17 @@ class Request:
         }
 
 
-# An expired key is taken over in place; a live one gives no row, after waiting for its owner.
+# An expired key is taken over in place; a live one gives no row, after waiting for its owner. A key
+# in clear is of before they were digests: it stands until it expires.
 CLAIM_KEY = """
     INSERT INTO idempotency_keys AS k
            (organization_id, route, key, request_sha256, batch_id, expires_at)
-    SELECT %(organization_id)s, %(route)s, %(key)s, %(request_sha256)s, uuidv7(),
+    SELECT %(organization_id)s, %(route)s,
+           coalesce((SELECT c.key
+                       FROM idempotency_keys c
+                      WHERE c.organization_id = %(organization_id)s AND c.route = %(route)s
+                        AND c.key = %(key)s), as_digest(%(key)s)),
+           %(request_sha256)s, uuidv7(),
            coalesce(%(now)s, clock_timestamp()) + %(kept_hours)s * interval '1 hour'
     ON CONFLICT (organization_id, route, key) DO UPDATE
        SET request_sha256 = EXCLUDED.request_sha256, batch_id = EXCLUDED.batch_id, response = NULL,
@@ -62,7 +71,8 @@ def claim_key(
 KEEP_RESPONSE = """
     UPDATE idempotency_keys
        SET response = %(response)s, notification_id = %(notification_id)s, batch_id = NULL
-     WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
+     WHERE organization_id = %(organization_id)s AND route = %(route)s
+       AND key = ANY(ARRAY[%(key)s, as_digest(%(key)s)])
 """
 
 
@@ -78,7 +88,8 @@ def keep_response(
 READ_KEY = """
     SELECT request_sha256, batch_id, response, notification_id
       FROM idempotency_keys
-     WHERE organization_id = %(organization_id)s AND route = %(route)s AND key = %(key)s
+     WHERE organization_id = %(organization_id)s AND route = %(route)s
+       AND key = ANY(ARRAY[%(key)s, as_digest(%(key)s)])
 """
 
 

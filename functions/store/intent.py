@@ -16,7 +16,6 @@ import orjson
 import psycopg
 from psycopg.rows import class_row
 
-from functions.core.errors import Unavailable
 from functions.store.chain import start_first
 from functions.store.hold import NEVER
 
@@ -33,6 +32,8 @@ class ByReference:
     """Of an SMS by template: the most parts that it has in any language."""
     channels: Sequence[str] | None = None
     fallback_after_seconds: float | None = None
+    is_repetition: bool = False
+    """Its event was notified before: whether its recipient is still there does not matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,10 @@ class Inserted:
 # inserted: sorted by the unique index of events against deadlocks; rows without an event meet no
 #           index of that kind and keep their order. A twin's row, or an earlier one of this very
 #           batch, hides a row: it is then missing in RETURNING. A parent is never due itself.
+# known:    who is erased leaves a digest of the event, which is no conflict: so it is looked for,
+#           and in clear as well, for what is being erased is not waited for. The digests are made
+#           apart (asked), so that only a join by equality is left: of a table that was not analyzed
+#           yet each row might be compared with each item, which took 12 s for a thousand.
 INSERT_NOTIFICATIONS = """
     WITH item AS MATERIALIZED (
         SELECT coalesce((%(ids)b::uuid[])[i.place], uuidv7()) AS id, i.*,
@@ -108,6 +113,21 @@ INSERT_NOTIFICATIONS = """
     asking AS MATERIALIZED (
         SELECT coalesce((SELECT transactional_categories FROM organizations
                           WHERE id = %(organization_id)s), '{transactional}') AS categories
+    ),
+    asked AS MATERIALIZED (
+        SELECT i.place, e.known_as, i.channel, i.recipient_hash
+          FROM item i
+         CROSS JOIN LATERAL (VALUES (i.event_id), (as_digest(i.event_id))) AS e (known_as)
+         WHERE i.event_id IS NOT NULL
+    ),
+    known AS MATERIALIZED (
+        SELECT a.place
+          FROM asked a
+          JOIN notifications n
+            ON n.organization_id = %(organization_id)s
+           AND n.event_id = a.known_as
+           AND n.channel = a.channel
+           AND n.recipient_hash = a.recipient_hash
     ),
     inserted AS (
         INSERT INTO notifications (
@@ -140,6 +160,7 @@ INSERT_NOTIFICATIONS = """
           JOIN channels ON channels.name = i.channel
          CROSS JOIN clock
          CROSS JOIN asking
+         WHERE i.place NOT IN (SELECT place FROM known)
          ORDER BY i.event_id COLLATE "C" NULLS FIRST,
                   CASE WHEN i.event_id IS NOT NULL THEN i.channel END,
                   CASE WHEN i.event_id IS NOT NULL THEN i.recipient_hash END,
@@ -183,73 +204,6 @@ def insert(
     if parents:
         start_first(connection, parents, now=now)
     return rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """The first notification of an event that was known before."""
-
-    id: UUID
-    is_equal: bool
-    """It says the same, as far as it was asked: by the same template whichever version."""
-
-
-# The second statement sees what a twin committed while the first one waited for it. What an erased
-# notification said nobody knows: it is not sent a second time.
-FIND_KNOWN = """
-    SELECT i.place, n.id,
-           n.erased_at IS NOT NULL
-           OR n.content = coalesce(i.content, 'null')
-              AND n.template_name IS NOT DISTINCT FROM i.template_name
-              AND n.channels IS NOT DISTINCT FROM i.channels AS is_equal
-      FROM jsonb_to_recordset(%(items)s::jsonb) AS i (
-               place integer, event_id text, channel text, recipient_hash bytea, content jsonb,
-               template_name text, channels text[]
-           )
-      LEFT JOIN notifications n
-             ON n.organization_id = %(organization_id)s
-            AND n.event_id = i.event_id
-            AND n.channel = i.channel
-            AND n.recipient_hash = i.recipient_hash
-     ORDER BY i.place
-"""
-
-
-def find_known(
-    connection: psycopg.Connection,
-    notifications: Sequence[NewNotification],
-    rows: Sequence[Inserted],
-    *,
-    organization_id: UUID,
-) -> dict[int, Known]:
-    """Return, by place, the first notification of each event that hid a row."""
-    hidden = [row.place for row in rows if not row.is_new]
-    if not hidden:
-        return {}
-    items = [_hidden(place, notifications[place]) for place in hidden]
-    parameters = {"organization_id": organization_id, "items": written(items)}
-    known: dict[int, Known] = {}
-    for place, notification_id, is_equal in connection.execute(FIND_KNOWN, parameters):
-        if notification_id is None:
-            raise Unavailable(VANISHED)
-        known[place] = Known(id=notification_id, is_equal=is_equal)
-    return known
-
-
-VANISHED = "A notification was removed while its event was being repeated."
-
-
-def _hidden(place: int, notification: NewNotification) -> dict[str, Any]:
-    by_reference = notification.by_reference
-    return {
-        "place": place,
-        "event_id": notification.event_id,
-        "channel": notification.channel,
-        "recipient_hash": notification.recipient_hash,
-        "content": notification.content,
-        "template_name": by_reference and by_reference.template_name,
-        "channels": by_reference and by_reference.channels,
-    }
 
 
 def written(value: Any) -> str:

@@ -1,9 +1,9 @@
-"""What the policy asks about recipients, in one statement, and what it chose, written in another.
+"""What the policy asks about categories and recipients, in a statement each, and what it chose.
 
 Read when a page is decided and at no other time: what is not read is not known, and not sent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 from operator import itemgetter
@@ -17,7 +17,6 @@ from psycopg.rows import scalar_row, tuple_row
 from functions.core.decision import inputs_of
 from functions.core.local_time import Window
 from functions.core.policy import (
-    NO_RULES,
     POLICY_VERSION,
     Allow,
     ContactPoint,
@@ -39,8 +38,6 @@ class Asking(Protocol):
     def channel(self) -> str: ...
     @property
     def category(self) -> str: ...
-    @property
-    def stream(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +48,50 @@ class Asked:
     recipient_id: str
     channel: str
     category: str
-    stream: str
+
+
+# Asked once for each category of an organization, however many notifications are of it. Where there
+# is no such organization, by the default of the column: as when something is accepted.
+READ_RULES = """
+    SELECT a.category = ANY(coalesce((SELECT transactional_categories
+                                        FROM organizations
+                                       WHERE id = a.organization_id), '{transactional}')),
+           c.version, c.mandatory, c.high_bypasses_quiet_hours, c.window_start, c.window_end
+      FROM unnest(%(organizations)b::uuid[], %(categories)b::text[]) WITH ORDINALITY
+           AS a (organization_id, category, place)
+      LEFT JOIN LATERAL (
+           SELECT version, mandatory, high_bypasses_quiet_hours, window_start, window_end
+             FROM category_rules
+            WHERE organization_id = a.organization_id AND category = a.category
+            LIMIT 1) c ON true
+     ORDER BY a.place
+"""
+
+
+def rules_of(
+    connection: psycopg.Connection, categories: Collection[tuple[UUID, str]]
+) -> dict[tuple[UUID, str], Rules]:
+    """Return what is declared of each category, by its organization and name."""
+    parameters = {
+        "organizations": [organization_id for organization_id, _ in categories],
+        "categories": [category for _, category in categories],
+    }
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        rows = cursor.execute(READ_RULES, parameters).fetchall()
+    return dict(zip(categories, (_rules(row) for row in rows), strict=True))
+
+
+def _rules(row: tuple[Any, ...]) -> Rules:
+    transactional, version, mandatory, bypasses, start, end = row
+    if version is None:
+        return Rules(transactional=transactional)
+    return Rules(
+        version=version,
+        transactional=transactional,
+        mandatory=mandatory,
+        high_bypasses_quiet_hours=bypasses,
+        window=_window(start, end),
+    )
 
 
 # One look-up each by the primary key, recipient by recipient: each sub-select keeps its LIMIT or
@@ -60,18 +100,17 @@ class Asked:
 # is no such recipient. One row for each contact point else, or a single one without any.
 # is_suppressed: what begin asks, put so that an address without facts costs one look: there is a
 #                fact that suppresses, and none newer in its category. A scalar, as an EXISTS may be
-#                planned as one pass over all facts. A link never stops what has become
-#                transactional since.
+#                planned as one pass over all facts. A link never stops what is transactional by
+#                now.
 READ_RECIPIENTS = """
     SELECT a.place::int, r.version, r.locale, r.time_zone, r.quiet_start, r.quiet_end, p.allowed,
-           c.version, c.mandatory, c.high_bypasses_quiet_hours, c.window_start, c.window_end,
            t.place, t.address_hash, t.verified, t.country, t.origin,
            coalesce((SELECT true
                        FROM suppressions s
                       WHERE s.organization_id = a.organization_id AND s.channel = a.channel
                         AND s.recipient_hash = t.address_hash AND s.kind = 'suppress'
                         AND (s.category IS NULL OR s.category = a.category)
-                        AND NOT (s.source = 'unsubscribe' AND a.stream = 'transactional')
+                        AND NOT (s.source = 'unsubscribe' AND a.is_transactional)
                         AND (SELECT true
                                FROM suppressions later
                               WHERE later.organization_id = s.organization_id
@@ -79,13 +118,12 @@ READ_RECIPIENTS = """
                                 AND later.recipient_hash = s.recipient_hash
                                 AND later.category IS NOT DISTINCT FROM s.category
                                 AND later.id > s.id
-                                AND NOT (later.source = 'unsubscribe'
-                                         AND a.stream = 'transactional')
+                                AND NOT (later.source = 'unsubscribe' AND a.is_transactional)
                               LIMIT 1) IS NULL
                       LIMIT 1), false) AS is_suppressed
       FROM unnest(%(organizations)b::uuid[], %(recipients)b::text[], %(channels)b::text[],
-                  %(categories)b::text[], %(streams)b::text[]) WITH ORDINALITY
-           AS a (organization_id, recipient_id, channel, category, stream, place)
+                  %(categories)b::text[], %(transactional)b::boolean[]) WITH ORDINALITY
+           AS a (organization_id, recipient_id, channel, category, is_transactional, place)
      CROSS JOIN LATERAL (
            SELECT version, locale, time_zone, quiet_start, quiet_end
              FROM recipients
@@ -97,11 +135,6 @@ READ_RECIPIENTS = """
             WHERE organization_id = a.organization_id AND recipient_id = a.recipient_id
               AND category = a.category AND channel = a.channel
             LIMIT 1) p ON true
-      LEFT JOIN LATERAL (
-           SELECT version, mandatory, high_bypasses_quiet_hours, window_start, window_end
-             FROM category_rules
-            WHERE organization_id = a.organization_id AND category = a.category
-            LIMIT 1) c ON true
       LEFT JOIN LATERAL (
            SELECT place, address_hash, verified, country, origin
              FROM contact_points
@@ -123,32 +156,29 @@ def recipients_of(
 
 
 def _read(connection: psycopg.Connection, asked: Sequence[Asking]) -> list[Recipient | None]:
+    categories = dict.fromkeys((one.organization_id, one.category) for one in asked)
+    declared = rules_of(connection, categories)
+    rules = [declared[one.organization_id, one.category] for one in asked]
     parameters = {
         "organizations": [one.organization_id for one in asked],
         "recipients": [one.recipient_id for one in asked],
         "channels": [one.channel for one in asked],
         "categories": [one.category for one in asked],
-        "streams": [one.stream for one in asked],
+        "transactional": [one.transactional for one in rules],
     }
     rows: list[list[tuple[Any, ...]]] = [[] for _ in asked]
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         for row in cursor.execute(READ_RECIPIENTS, parameters):
             rows[row[0] - 1].append(row)  # pyright: ignore[reportUnknownMemberType]
-    known: dict[int | None, Rules] = {None: NO_RULES}
-    return [_recipient(one, known) if one else None for one in rows]
+    return [
+        _recipient(one, its_rules) if one else None
+        for one, its_rules in zip(rows, rules, strict=True)
+    ]
 
 
-def _recipient(rows: list[tuple[Any, ...]], known: dict[int | None, Rules]) -> Recipient:
-    """Return a recipient of their rows; ``known`` are rules by version, the same for many."""
-    _, version, locale, zone, quiet_start, quiet_end, preference, rules_version, *rest = rows[0]
-    if rules_version not in known:
-        mandatory, bypasses, start, end, *_ = rest
-        known[rules_version] = Rules(
-            version=rules_version,
-            mandatory=mandatory,
-            high_bypasses_quiet_hours=bypasses,
-            window=_window(start, end),
-        )
+def _recipient(rows: list[tuple[Any, ...]], rules: Rules) -> Recipient:
+    """Return a recipient of their rows."""
+    _, version, locale, zone, quiet_start, quiet_end, preference, *_ = rows[0]
     if len(rows) > 1:
         rows.sort(key=_PLACE)
     return Recipient(
@@ -168,11 +198,11 @@ def _recipient(rows: list[tuple[Any, ...]], known: dict[int | None, Rules]) -> R
             for *_, address_hash, verified, country, origin, is_suppressed in rows
             if address_hash is not None
         ),
-        rules=known[rules_version],
+        rules=rules,
     )
 
 
-_PLACE = itemgetter(12)
+_PLACE = itemgetter(7)
 """Of a contact point's place in its row."""
 
 

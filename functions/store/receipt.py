@@ -46,7 +46,8 @@ CHANNEL_OF = """
      WHERE n.id = coalesce(
            %(named)s::uuid,
            (SELECT notification_id FROM attempts
-             WHERE provider = ANY(%(senders)s) AND reference = %(reference)s
+             WHERE provider = ANY(%(senders)s)
+               AND reference = ANY(ARRAY[%(reference)s, as_digest(%(reference)s)])
              ORDER BY started_at LIMIT 1))
 """
 
@@ -76,6 +77,7 @@ def channel_of(
 # of the provider (one of those whose reports come by this door). Sorted, so that two sets in
 # opposite order do not wait for each other. One about nothing that is known, to an address that was
 # erased, does not bring it back; what is about something is left to `apply`, which holds its lock.
+# What named somebody who was erased is a digest now, and known by that: a reference, and an event.
 STORE = """
     WITH incoming AS MATERIALIZED (
         SELECT *
@@ -94,11 +96,16 @@ STORE = """
            (provider, event_key, organization_id, notification_id, attempt_id, type, evidence_rank,
             permanent, complaint, address_at_fault, refused, fact, idempotency_key, reference,
             recipient_hash, reason, occurred_at, received_at, raw)
-    SELECT %(provider)s, i.event_key, n.organization_id, n.id,
-           coalesce(own.id, CASE WHEN a.notification_id = n.id THEN a.id END), i.type,
+    SELECT %(provider)s, CASE WHEN gone.is_so THEN as_digest(i.event_key) ELSE i.event_key END,
+           n.organization_id, n.id,
+           coalesce(own.id, CASE WHEN a.notification_id = n.id THEN a.id END),
+           CASE WHEN gone.is_so THEN coalesce(code_or_null(i.type, '{}'), 'erased')
+                ELSE i.type END,
            i.evidence_rank, i.permanent, i.complaint, i.address_at_fault, i.refused,
            CASE WHEN gone.is_so THEN i.fact::jsonb - 'evidence' ELSE i.fact::jsonb END,
-           i.idempotency_key, i.reference, i.recipient_hash,
+           CASE WHEN gone.is_so AND i.named IS NULL THEN NULL ELSE i.idempotency_key END,
+           CASE WHEN gone.is_so AND i.reference ~ '@|%%40|://' THEN as_digest(i.reference)
+                ELSE i.reference END, i.recipient_hash,
            CASE WHEN gone.is_so THEN code_or_null(i.reason, '{}') ELSE i.reason END,
            coalesce(i.occurred_at, t.at), t.at, CASE WHEN gone.is_so THEN '' ELSE i.raw END
       FROM incoming i
@@ -108,7 +115,7 @@ STORE = """
            SELECT notification_id, id
              FROM attempts
             WHERE i.reference IS NOT NULL AND provider = ANY(%(senders)s)
-              AND reference = i.reference
+              AND reference = ANY(ARRAY[i.reference, as_digest(i.reference)])
             ORDER BY started_at LIMIT 1) a ON true
       LEFT JOIN notifications n ON n.id = coalesce(i.named, a.notification_id)
      CROSS JOIN LATERAL (
@@ -117,6 +124,11 @@ STORE = """
                                WHERE e.erased_at IS NOT NULL
                                  AND coalesce(e.contact_hash, e.recipient_hash)
                                      = i.recipient_hash) AS is_so) gone
+     WHERE (SELECT true
+              FROM receipts r
+             WHERE r.provider = %(provider)s
+               AND r.event_key = ANY(ARRAY[i.event_key, as_digest(i.event_key)])
+             LIMIT 1) IS NULL
      ORDER BY i.event_key
     ON CONFLICT (provider, event_key) DO NOTHING
     RETURNING id, notification_id
@@ -133,7 +145,8 @@ FIND_ORPHANS = """
      CROSS JOIN LATERAL (
            SELECT notification_id, id
              FROM attempts
-            WHERE provider = ANY(%(names)s) AND reference = r.reference
+            WHERE provider = ANY(%(names)s)
+              AND reference = ANY(ARRAY[r.reference, as_digest(r.reference)])
               AND (%(doors)s::text[])[array_position(%(names)s, provider)] = r.provider
             ORDER BY started_at LIMIT 1) a
       JOIN notifications n ON n.id = a.notification_id

@@ -1,7 +1,8 @@
 """Recipients by reference: their addresses, and what they are to be told about, where and when.
 
 A document replaces the one before as a whole. Every change gives the record another version, by
-which an attempt under way finds out that it was decided from what is no longer so.
+which an attempt under way finds out that it was decided from what is no longer so. An address that
+a document leaves out is used no more, and yet known: erasing the recipient erases it everywhere.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from psycopg.rows import class_row, scalar_row
 
 from functions.core.errors import NotFound, Unavailable
 from functions.store.connection import Database
+from functions.store.erasure import is_being_erased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,10 @@ class StoredRecipient:
             and (self.locale, self.time_zone, self.quiet_start, self.quiet_end)
             == (document.locale, document.time_zone, document.quiet_start, document.quiet_end)
         )
+
+
+class BeingErased(Unavailable):
+    """Whom this reference stood for before is not erased completely yet. Repeat the request."""
 
 
 READ_RECIPIENT = """
@@ -138,7 +144,8 @@ REMOVE_PREFERENCES = """
      WHERE organization_id = %(organization_id)s AND recipient_id = %(recipient_id)s
 """
 
-# The hashes stay when the addresses change: what was sent to an earlier one is found by them.
+# Earlier addresses stay behind the recipient until the recipient is erased: what was sent to one is
+# found by its hash, and what somebody wrote it into by the address.
 ADD_CONTACT_POINTS = """
     WITH given AS MATERIALIZED (
         SELECT *
@@ -148,9 +155,12 @@ ADD_CONTACT_POINTS = """
                AS g (channel, address, address_hash, verified, country, origin, place)
     ),
     remembered AS (
-        INSERT INTO contact_hashes (organization_id, recipient_id, channel, address_hash)
-        SELECT %(organization_id)s, %(recipient_id)s, channel, address_hash FROM given
-        ON CONFLICT DO NOTHING
+        INSERT INTO contact_hashes AS h
+               (organization_id, recipient_id, channel, address_hash, address)
+        SELECT %(organization_id)s, %(recipient_id)s, channel, address_hash, address FROM given
+        ON CONFLICT (organization_id, recipient_id, channel, address_hash) DO UPDATE
+           SET address = EXCLUDED.address
+         WHERE h.address IS DISTINCT FROM EXCLUDED.address
     )
     INSERT INTO contact_points (organization_id, recipient_id, channel, place, address,
                                 address_hash, verified, country, origin)
@@ -177,7 +187,8 @@ def put_recipient(
 ) -> tuple[StoredRecipient, bool]:
     """Store the document; return the recipient, and whether there was none before.
 
-    A document that says what is stored already changes nothing, not even the version.
+    A document that says what is stored already changes nothing, not even the version. Raises
+    BeingErased while something waits for whom the reference stood for before: it is not theirs.
     """
     parameters = {
         "organization_id": organization_id,
@@ -189,6 +200,10 @@ def put_recipient(
     def work(connection: psycopg.Connection) -> tuple[StoredRecipient, bool]:
         with connection.cursor(row_factory=scalar_row) as cursor:
             is_new = bool(cursor.execute(LOCK_RECIPIENT, parameters).fetchone())
+        if is_new and is_being_erased(  # seen after the lock: an erasure began before it or not
+            connection, organization_id=organization_id, recipient_id=recipient_id
+        ):
+            raise BeingErased
         if not is_new:
             before = _read(connection, parameters)
             if before is not None and before.says(document):

@@ -1,6 +1,6 @@
 """A stored verdict, and what the policy would be told if it were asked now: nothing is changed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -11,6 +11,7 @@ from psycopg.rows import class_row, tuple_row
 from functions.core.policy import Recipient
 from functions.store.browse import SAME_MOMENT
 from functions.store.connection import Database
+from functions.store.contact_fact import SuppressedPoint, suppressed_points_of
 from functions.store.decided import Decided, decided_of
 from functions.store.policy import Asked, recipients_of
 
@@ -48,6 +49,7 @@ class Judged:
     at: datetime | None
     reason: str | None
     recipients: Mapping[str, Recipient | None]
+    suppressed_points: Sequence[SuppressedPoint]
     now: datetime
 
 
@@ -99,6 +101,7 @@ def read_judged(database: Database, *, notification_id: UUID) -> Judged | None:
             at=at,
             reason=reason,
             recipients=dict(zip(channels, known, strict=True)),
+            suppressed_points=suppressed_points_of(connection, notification_id),
             now=now,
         )
 
@@ -111,5 +114,4 @@ def _asked(subject: Subject, channel: str) -> Asked:
         recipient_id=subject.recipient_id or "",
         channel=channel,
         category=subject.category,
-        stream=subject.stream,
     )

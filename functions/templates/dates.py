@@ -12,6 +12,9 @@ from functions.templates.errors import Unrenderable
 _DAY = r"\d{4}-\d\d-\d\d"
 _TIME = r"[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?"
 _READABLE = re.compile(rf"{_DAY}(?:{_TIME})?", re.ASCII)
+MAX_FORM_CHARACTERS = 256
+_DATE_STEPS = 4
+_DIRECTIVE_STEPS = 4
 _DIRECTIVE = re.compile(r"%(-?)(.?)", re.DOTALL)
 
 _MONTHS = (
@@ -21,12 +24,19 @@ _MONTHS = (
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
+def steps_of(form: str) -> int:
+    """Return the steps that it takes to write a date as ``form`` says, as long as that may be."""
+    return _DATE_STEPS + form.count("%", 0, MAX_FORM_CHARACTERS) * _DIRECTIVE_STEPS
+
+
 def date(value: str, form: str) -> str:
     """Return ``value`` (RFC 3339, or a day) as ``form`` says, in the offset that it came with.
 
     Known are %Y %y %m %d %e %j %H %I %M %S %p %b %B %a %A %z and %%, with a hyphen (``%-d``)
     for no leading zero. Names are English; a template in another language writes numbers.
     """
+    if len(form) > MAX_FORM_CHARACTERS:
+        raise Unrenderable(f"The form of a date has at most {MAX_FORM_CHARACTERS} characters.")
     if _READABLE.fullmatch(value) is None:
         raise Unrenderable("The filter date reads a day or a time as in RFC 3339.")
     try:

@@ -8,10 +8,10 @@ from functions.core.content import encoded_bytes, is_too_deep, pointer_token
 from functions.core.errors import Fault
 from functions.core.states import Channel
 from functions.core.strict_json import MAX_FAULTS
-from functions.templates.budget import VERSION_STEPS, Budget
+from functions.templates.budget import PLACE_READING_STEPS, VERSION_READING_STEPS, Budget
 from functions.templates.choice import PARTS, is_locale, words_of
 from functions.templates.errors import Exhausted, Malformed
-from functions.templates.render import compiled_part
+from functions.templates.render import read_part
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 MAX_LOCALES = 50
@@ -84,22 +84,45 @@ def _check_parts(here: str, channel: str, value: Any, faults: list[Fault]) -> No
 
 
 def _faults_of_sources(document: Mapping[str, Any]) -> list[Fault]:
-    """Read every source; a version that takes too long to read would hold up every request."""
+    """Read every source; a version that takes too long to read would hold up every request, and a
+    language that does every sender."""
     channels: Mapping[str, Any] = document["channels"]
-    budget = Budget(VERSION_STEPS)
+    budget = Budget(VERSION_READING_STEPS, "The version has too many statements.", Exhausted)
     faults: list[Fault] = []
     for channel in PARTS:
         for locale in channels.get(channel) or ():
-            for part, source in words_of(document, channel, locale).items():
-                here = f"/channels/{channel}/{pointer_token(locale)}/{part}"
-                try:
-                    budget.read(source)
-                    compiled_part(part, source)
-                except Malformed as error:
-                    faults.append(Fault(here, "not_allowed", error.detail))
-                except Exhausted:
-                    return [*faults, Fault(here, "too_long", "It has too many statements.")]
+            here = f"/channels/{channel}/{pointer_token(locale)}"
+            words = words_of(document, channel, locale)
+            with budget.within(PLACE_READING_STEPS, _TOO_MANY) as share:
+                faults += _faults_of_place(here, channel, words, share)
+            if faults and faults[-1].code == "too_long":
+                return faults
     return faults
+
+
+_TOO_MANY = "It has, with the other parts of this language, too many statements."
+
+
+def _faults_of_place(
+    here: str, channel: str, words: Mapping[str, str], budget: Budget
+) -> list[Fault]:
+    faults: list[Fault] = []
+    writing: set[str] = set()
+    for part, source in words.items():
+        try:
+            if not read_part(part, source, budget).is_blank:
+                writing.add(part)
+        except Malformed as error:
+            faults.append(Fault(f"{here}/{part}", "not_allowed", error.detail))
+        except Exhausted as error:
+            return [*faults, Fault(f"{here}/{part}", "too_long", error.detail)]
+    if faults:
+        return faults
+    return [
+        Fault(f"{here}/{given[0]}", "required", "It is empty, whatever the values are.")
+        for group in _NEEDED[channel]
+        if (given := [part for part in group if part in words]) and not writing.intersection(group)
+    ]
 
 
 def _members(here: str, value: Any, faults: list[Fault]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ change, and two with equal words share them.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from liquid import BoundTemplate, Environment, Mode, StrictDefaultUndefined
@@ -14,7 +14,6 @@ from liquid.builtin.content import Literal
 from liquid.builtin.illegal import Illegal
 from liquid.builtin.tags.assign_tag import AssignTag
 from liquid.builtin.tags.capture_tag import CaptureTag
-from liquid.builtin.tags.case_tag import CaseTag
 from liquid.builtin.tags.comment_tag import CommentTag
 from liquid.builtin.tags.for_tag import BreakTag, ContinueTag
 from liquid.builtin.tags.if_tag import IfTag
@@ -24,16 +23,19 @@ from liquid.exceptions import LiquidError, OutputStreamLimitError, UndefinedErro
 from liquid.output import LimitedStringIO
 from liquid.token import Token
 
-from functions.templates.budget import Budget
-from functions.templates.errors import Malformed, Missing, TooLong, Unrenderable
-from functions.templates.filters import FILTERS, MAX_TEXT_CHARACTERS
-from functions.templates.nodes import Context, LoopTag, WritingTag, set_tolls
+from functions.templates.budget import REQUEST_READING_STEPS, Budget
+from functions.templates.errors import Malformed, Missing, Overdrawn, TooLong, Unrenderable
+from functions.templates.filters import FILTERS
+from functions.templates.loops import ChoiceTag, LoopTag
+from functions.templates.nodes import Context, WritingTag, set_tolls
 from functions.templates.reading import Steps, reads_of
 from functions.templates.scan import line_at, scan
+from functions.templates.wrapping import MAX_TEXT_CHARACTERS
 
 MAX_OUTPUT_BYTES = 4 * MAX_TEXT_CHARACTERS
-MAX_KEPT_CHARACTERS = 1_000_000
-"""Of all sources that are kept compiled."""
+MAX_KEPT_STEPS = REQUEST_READING_STEPS
+"""Of reading all sources that are kept compiled: as much as one request may ask for, or it would
+read them again and again in turns."""
 
 
 class StrictIfTag(IfTag):
@@ -52,7 +54,7 @@ class TemplateEnvironment(Environment):
     def setup_tags_and_filters(self, *, extra: bool = False) -> None:
         del extra
         for tag in (
-            Literal, WritingTag, Illegal, AssignTag, BreakTag, CaptureTag, CaseTag, CommentTag,
+            Literal, WritingTag, Illegal, AssignTag, BreakTag, CaptureTag, ChoiceTag, CommentTag,
             ContinueTag, InlineCommentTag, LoopTag, StrictIfTag, StrictUnlessTag,
         ):  # fmt: skip
             self.add_tag(tag)
@@ -71,6 +73,10 @@ class Compiled:
 
     template: BoundTemplate
     reads: frozenset[Steps]
+    steps: int
+    """That it took to read it."""
+    is_blank: bool
+    """Whether it writes nothing but blanks, whatever its values are."""
 
     def render(self, values: dict[str, Any], *, budget: Budget) -> str:
         """Return what the template gives; raise Unrenderable, within limits whatever it asks."""
@@ -82,6 +88,8 @@ class Compiled:
                 node.render(context, buffer)
         except LiquidError as error:
             raise _unrenderable(error) from error
+        except Overdrawn:
+            raise
         except Unrenderable as error:
             raise type(error)(f"{error.detail}{_place(node and node.token)}") from error
         except Exception as error:
@@ -109,23 +117,45 @@ def _place(token: Token | None) -> str:
     return f" (line {line_at(token.source, token.start_index)})"
 
 
-_kept: OrderedDict[tuple[str, bool], Compiled] = OrderedDict()
+@dataclass(slots=True)
+class _Kept:
+    """What was compiled, by source and kind; what was not used for the longest goes first."""
+
+    compiled: OrderedDict[tuple[str, bool], Compiled] = field(
+        default_factory=OrderedDict[tuple[str, bool], Compiled]
+    )
+    steps: int = 0
+
+    def keep(self, key: tuple[str, bool], one: Compiled) -> None:
+        self.compiled[key] = one
+        self.steps += one.steps
+        while len(self.compiled) > 1 and self.steps > MAX_KEPT_STEPS:
+            _, gone = self.compiled.popitem(last=False)
+            self.steps -= gone.steps
+
+
+_kept = _Kept()
+
+
+def reading_steps(source: str, *, is_html: bool) -> int:
+    """Return the steps that it takes to read ``source``, kept or not; raise Malformed."""
+    found = _kept.compiled.get((source, is_html))
+    return scan(source) if found is None else found.steps
 
 
 def compiled(source: str, *, is_html: bool) -> Compiled:
     """Return ``source`` compiled, and keep it for the next time; raise Malformed."""
     key = (source, is_html)
-    found = _kept.get(key)
+    found = _kept.compiled.get(key)
     if found is None:
-        found = _kept[key] = _compile(source, _HTML if is_html else _PLAIN)
-        while len(_kept) > 1 and sum(len(kept) for kept, _ in _kept) > MAX_KEPT_CHARACTERS:
-            _kept.popitem(last=False)
-    _kept.move_to_end(key)
+        found = _compile(source, _HTML if is_html else _PLAIN)
+        _kept.keep(key, found)
+    _kept.compiled.move_to_end(key)
     return found
 
 
 def _compile(source: str, environment: Environment) -> Compiled:
-    scan(source)
+    steps = scan(source)
     try:
         template = environment.from_string(source)
     except LiquidError as error:
@@ -133,5 +163,6 @@ def _compile(source: str, environment: Environment) -> Compiled:
         line = line_at(source, len(source) if index < 0 else index)
         raise Malformed(f"{str(error.message)[:200]}.", line=line) from error
     reads = reads_of(template)
+    is_blank = all(node.blank for node in template.nodes)
     set_tolls(template.nodes, Context(template, values={}, budget=Budget()))
-    return Compiled(template=template, reads=reads)
+    return Compiled(template=template, reads=reads, steps=steps, is_blank=is_blank)

@@ -1,9 +1,11 @@
 """What keeps a template from becoming words.
 
-Malformed       its source cannot be read: found when a version is made, with the line
-Unrenderable    its source and these values give no words, within limits or at all
-├── Missing     a value is not there
-└── Exhausted   it takes more steps than it may
+Malformed          its source cannot be read: found when a version is made, with the line
+Unrenderable       its source and these values give no words, within limits or at all
+├── TooLong        what it gives is too long
+├── Missing        a value is not there
+└── Exhausted      it takes more steps than it may
+    └── Overdrawn  not by itself, but with all that it is rendered together with
 """
 
 from functions.core.errors import SendoffError, Unreadable
@@ -42,3 +44,8 @@ class Exhausted(Unrenderable):
     """It takes more steps than it may."""
 
     item_code = "too_many"
+
+
+class Overdrawn(Exhausted):
+    """It takes, with all that it is rendered together with, more steps than that may: the place
+    where they ended says nothing."""

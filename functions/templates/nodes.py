@@ -10,9 +10,9 @@ from typing import Any, TextIO, cast
 from liquid import BoundTemplate, RenderContext
 from liquid.ast import BlockNode, Node
 from liquid.builtin.content import ContentNode
+from liquid.builtin.expressions import FilteredExpression, Path
 from liquid.builtin.expressions.primitive import StringLiteral
 from liquid.builtin.output import Output, OutputNode
-from liquid.builtin.tags.for_tag import ForNode, ForTag
 from liquid.expression import Expression
 from liquid.stream import TokenStream
 from liquid.token import Token
@@ -21,11 +21,13 @@ from liquid.utils import ReadOnlyChainMap
 from markupsafe import escape
 
 from functions.templates.budget import CHARACTERS_PER_STEP, Budget
-from functions.templates.errors import Exhausted
+from functions.templates.loops import Turns
 from functions.templates.values import text_of
 
-MAX_TURNS = 100_000
-"""Of one loop: more are not even begun."""
+_FILTER_STEPS = 2
+"""To apply a filter, whatever it does."""
+_LOOP_STEPS = 5
+"""To begin a loop."""
 
 
 def is_absent(value: object) -> bool:
@@ -77,28 +79,12 @@ class WritingNode(OutputNode):
 
     def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
         text = text_of(self.expression.evaluate(context))
-        cast("Context", context).budget.weigh(text)
+        cast("Context", context).budget.spend(len(text) // CHARACTERS_PER_STEP)
         return buffer.write(escape(text) if context.autoescape else text)
 
 
 class WritingTag(Output):
     node_class = WritingNode
-
-
-class LoopNode(ForNode):
-    """``{% for %}``: a range too long is refused before the library makes a list of it."""
-
-    __slots__ = ()
-
-    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
-        iterable = self.expression.iterable.evaluate(context)
-        if isinstance(iterable, range) and iterable.stop - iterable.start > MAX_TURNS:
-            raise Exhausted("A loop makes more turns than it may.")
-        return super().render_to_output(context, buffer)
-
-
-class LoopTag(ForTag):
-    node_class = LoopNode
 
 
 class Toll(Node):
@@ -147,6 +133,14 @@ def _steps(node: Node, context: RenderContext) -> int:
 
 def _steps_of(expression: Expression) -> int:
     steps = 1 + sum(_steps_of(child) for child in expression.children())
-    if isinstance(expression, StringLiteral):
-        steps += len(expression.value) // CHARACTERS_PER_STEP
-    return steps
+    match expression:
+        case StringLiteral():
+            return steps + len(expression.value) // CHARACTERS_PER_STEP
+        case Path():
+            return steps + len(expression.path) // 2
+        case FilteredExpression():
+            return steps + _FILTER_STEPS * len(expression.filters or ())
+        case Turns():
+            return steps + _LOOP_STEPS + len(expression.name) // 8
+        case _:
+            return steps

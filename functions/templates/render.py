@@ -5,32 +5,24 @@ from typing import Any
 
 from functions.core.errors import SendoffError
 from functions.core.states import Channel
-from functions.templates.budget import Budget
+from functions.templates.budget import (
+    IN_A_NOTIFICATION,
+    IN_A_PART,
+    NOTIFICATION_STEPS,
+    PART_STEPS,
+    Budget,
+)
 from functions.templates.choice import words_of
-from functions.templates.engine import Compiled, compiled
-from functions.templates.errors import Malformed, Unrenderable
-from functions.templates.values import canonical, data_faults, one_line
+from functions.templates.engine import Compiled, compiled, reading_steps
+from functions.templates.errors import Malformed, Overdrawn, Unrenderable
+from functions.templates.values import Values, one_line
 
 HTML = "html"
-ONE_LINE = frozenset({"subject", "title"})
 _KEEPS_LINES = {(Channel.EMAIL, "text"), (Channel.EMAIL, HTML)}
-"""Elsewhere a value brings no line break with it; those of the template itself stay."""
+"""Everything else is one line: no line break of a value, and none of the template."""
 
-
-class Values:
-    """The values of one notification in the form that templates read."""
-
-    def __init__(self, data: Any) -> None:
-        """Raise Unrenderable for values that no template may be given."""
-        for fault in data_faults(data):
-            raise Unrenderable(fault.detail)
-        self._data = data
-        self._forms: dict[bool, dict[str, Any]] = {}
-
-    def form(self, *, flat: bool) -> dict[str, Any]:
-        if flat not in self._forms:
-            self._forms[flat] = canonical(self._data, flat=flat)
-        return self._forms[flat]
+_BEGINNING_STEPS = 10
+"""To render nothing."""
 
 
 def render(
@@ -53,10 +45,11 @@ def render_words(
     words: Mapping[str, str], *, channel: str, values: Values, budget: Budget
 ) -> dict[str, str] | str:
     """Return the content of these sources by part; raise Malformed or Unrenderable."""
-    content = {
-        part: _render_part(part, source, channel=channel, values=values, budget=budget)
-        for part, source in words.items()
-    }
+    with budget.within(NOTIFICATION_STEPS, IN_A_NOTIFICATION) as share:
+        content = {
+            part: _render_part(part, source, channel=channel, values=values, budget=share)
+            for part, source in words.items()
+        }
     return content["text"] if channel == Channel.SMS else content
 
 
@@ -64,14 +57,24 @@ def compiled_part(part: str, source: str) -> Compiled:
     return compiled(source, is_html=part == HTML)
 
 
+def read_part(part: str, source: str, budget: Budget) -> Compiled:
+    """Return a source compiled, and paid for before that; raise Malformed or Exhausted."""
+    is_html = part == HTML
+    steps = reading_steps(source, is_html=is_html)
+    budget.read(source, is_html=is_html, steps=steps)
+    return compiled_part(part, source)
+
+
 def _render_part(part: str, source: str, *, channel: str, values: Values, budget: Budget) -> str:
-    budget.read(source)
-    form = values.form(flat=(channel, part) not in _KEEPS_LINES)
-    share = budget.part()
     try:
-        text = compiled_part(part, source).render(form, budget=share)
+        with budget.within(PART_STEPS, IN_A_PART) as share:
+            share.spend(_BEGINNING_STEPS)
+            text = compiled_part(part, source).render(values.form, budget=share)
+            if (channel, part) in _KEEPS_LINES:
+                return text
+            share.weigh(text)
+            return one_line(text)
+    except Overdrawn:
+        raise
     except Unrenderable as error:
         raise type(error)(f"{part}: {error.detail}") from error
-    finally:
-        budget.settle(share)
-    return one_line(text).strip() if part in ONE_LINE else text

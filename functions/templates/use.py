@@ -3,23 +3,28 @@ is found out when it is sent: every variable is there, and the words are words o
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from functions.core.content import UnreadableContent, pointer_token, read_content
 from functions.core.errors import Fault
 from functions.core.segment import encoded
 from functions.core.states import Channel
 from functions.core.strict_json import MAX_FAULTS
-from functions.templates.budget import Budget
+from functions.templates.budget import IN_AN_ITEM, ITEM_STEPS, Budget
 from functions.templates.choice import PARTS, words_of
-from functions.templates.errors import Malformed, Unrenderable
-from functions.templates.reading import Steps
-from functions.templates.render import Values, compiled_part, render, render_words
-from functions.templates.values import data_faults
+from functions.templates.errors import Malformed, Overdrawn, Unrenderable
+from functions.templates.given import Steps, lacking
+from functions.templates.render import read_part, render_words
+from functions.templates.values import Refused, Values
 
 Document = Mapping[str, Any]
 Place = tuple[str, str]
 """A channel and a locale of a version."""
+
+_PLACE_STEPS = 5
+"""To come to the words of a language, whatever they are."""
+_PATHS_PER_STEP = 4
+"""To put together what several languages refer to."""
 
 
 def check_use(
@@ -47,28 +52,40 @@ def check_places(
     budget: Budget,
 ) -> list[Fault]:
     """Return the faults of ``data`` where it is ``read`` at all, and then where it is rendered."""
-    if faults := data_faults(data):
-        return faults
+    faults: list[Fault] = []
     try:
-        budget.weigh(data)
-        if faults := _missing(document, read, data, budget):
-            return faults
         values = Values(data)
-        for channel, locale in rendered:
-            faults += _faults_of_words(document, channel, locale, values, budget)
+        budget.weigh([values.form, values.form])  # to bring it into its form, and to measure that
+        faults = _missing(document, read, values, budget)
+        if faults:
+            return faults
+        with budget.within(ITEM_STEPS, IN_AN_ITEM, kind=Overdrawn) as share:
+            for channel, locale in rendered:
+                faults += _faults_of_words(document, channel, locale, values, share)
+    except Refused as error:
+        return [error.fault]
     except Unrenderable as error:
         faults.append(Fault("", error.item_code, error.detail))
+    except Malformed as error:  # a version made before a rule was added
+        faults.append(Fault("/name", "not_allowed", error.detail))
     return faults[:MAX_FAULTS]
 
 
-def most_segments(document: Document, *, data: Any) -> int | None:
+def most_segments(document: Document, *, data: Any, budget: Budget | None = None) -> int | None:
     """Return the most parts that an SMS of this version has, over its locales; None without SMS.
 
-    Raises Unrenderable; never for what ``check_use`` found right.
+    Raises Unrenderable; never for what ``check_use`` found right, unless it is for the ``budget``
+    of the request.
     """
-    locales = document["channels"].get(Channel.SMS) or ()
-    texts = [render(document, channel=Channel.SMS, locale=locale, data=data) for locale in locales]
-    return max((encoded(str(text)).segments for text in texts), default=None)
+    locales = document["channels"].get(Channel.SMS)
+    if not locales:
+        return None
+    values = Values(data)
+    with (budget or Budget()).within(ITEM_STEPS, IN_AN_ITEM, kind=Overdrawn) as share:
+        return max(
+            encoded(str(_words(document, Channel.SMS, locale, values, share))).segments
+            for locale in locales
+        )
 
 
 def _places(document: Document) -> list[Place]:
@@ -77,51 +94,48 @@ def _places(document: Document) -> list[Place]:
 
 
 def _missing(
-    document: Document, places: Iterable[Place], data: dict[str, Any], budget: Budget
+    document: Document, places: Iterable[Place], values: Values, budget: Budget
 ) -> list[Fault]:
     paths: set[Steps] = set()
     for channel, locale in places:
+        budget.spend(_PLACE_STEPS)
         for part, source in words_of(document, channel, locale).items():
-            budget.read(source)
-            reads = compiled_part(part, source).reads
-            budget.spend(len(reads))
-            paths |= {path for path in reads if not _is_given(data, path)}
+            reads = read_part(part, source, budget).reads
+            budget.spend(len(reads) // _PATHS_PER_STEP)
+            paths |= reads
+    found = (lacking(values.form, path, budget) for path in paths)
+    missing = {place for place in found if place is not None}
     return [
         Fault(
-            "/data" + "".join(f"/{pointer_token(str(step))}" for step in path),
+            "/data" + "".join(f"/{pointer_token(str(step))}" for step in place),
             "missing_variable",
             "The template needs it, and it is missing or null.",
         )
-        for path in sorted(paths, key=lambda path: tuple(map(str, path)))[:MAX_FAULTS]
+        for place in sorted(missing, key=lambda place: tuple(map(str, place)))[:MAX_FAULTS]
     ]
-
-
-def _is_given(data: dict[str, Any], path: Steps) -> bool:
-    """Whether ``path`` leads to a value. Within a list the rendering itself will show it."""
-    value: Any = data
-    for step in path:
-        if isinstance(value, list) or (step == "size" and isinstance(value, str)):
-            return True
-        if not isinstance(value, dict) or step not in value:
-            return False
-        value = cast("dict[Any, Any]", value)[step]
-    return value is not None
 
 
 def _faults_of_words(
     document: Document, channel: str, locale: str, values: Values, budget: Budget
 ) -> list[Fault]:
-    words = words_of(document, channel, locale)
+    here = f"In {channel}, {locale}"
     try:
-        content = render_words(words, channel=channel, values=values, budget=budget)
-        read_content(channel, content)
+        read_content(channel, _words(document, channel, locale, values, budget))
+    except Overdrawn:
+        raise
     except Unrenderable as error:
-        return [Fault("/data", error.item_code, f"In {channel}, {locale}: {error.detail}")]
-    except Malformed as error:  # a version made before a rule was added
-        return [Fault("/name", "not_allowed", f"In {channel}, {locale}: {error.detail}")]
+        return [Fault("/data", error.item_code, f"{here}: {error.detail}")]
     except UnreadableContent as error:
         return [
-            Fault("/data", fault.code, f"In {channel}, {locale}{fault.pointer}: {fault.detail}")
+            Fault("/data", fault.code, f"{here}{fault.pointer}: {fault.detail}")
             for fault in error.faults
         ]
     return []
+
+
+def _words(
+    document: Document, channel: str, locale: str, values: Values, budget: Budget
+) -> dict[str, str] | str:
+    budget.spend(_PLACE_STEPS)
+    words = words_of(document, channel, locale)
+    return render_words(words, channel=channel, values=values, budget=budget)

@@ -1,8 +1,9 @@
 """The values of a template: which may be given, and the one form that each has.
 
 What is stored comes back from the database in another order, and numbers in another notation
-(``1e16`` as ``10000000000000000``). Here both have one form, so the words that were checked when a
-notification was accepted are the words that are sent.
+(``1e16`` as ``10000000000000000``); 1 and 1.0 are one number there, as they are in JSON. Here each
+has one form, and that is what is measured, checked and written: the words that were found right
+when a notification was accepted are the words that are sent.
 """
 
 import re
@@ -15,55 +16,85 @@ from functions.templates.errors import Missing, Unrenderable
 
 MAX_DATA_BYTES = 64 * 1024
 MAX_DATA_DEPTH = 16
+MAX_DATA_VALUES = 10_000
+"""Members and elements in all."""
 
 # Control characters, NEL among them, and the separators of lines and paragraphs: whatever some
 # reader takes for the end of a line.
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
-def data_faults(data: Any) -> list[Fault]:
-    """Return what is wrong with the values as a whole, by pointers below the template."""
+class Refused(Unrenderable):
+    """Values that no template may be given."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.detail)
+        self.fault = fault
+        """What is wrong with them as a whole, by a pointer below the template."""
+
+
+class Values:
+    """The values of one notification in their one form."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, data: Any) -> None:
+        """Raise Refused."""
+        for fault in _faults(data):
+            raise Refused(fault)
+        self.form: dict[str, Any] = canonical(data)
+        if encoded_bytes(self.form) > MAX_DATA_BYTES:
+            detail = f"The data of a template has at most {MAX_DATA_BYTES} bytes as JSON"
+            raise Refused(Fault("/data", "too_long", f"{detail}, its numbers written in full."))
+
+
+def _faults(data: Any) -> list[Fault]:
+    """Return what is seen before the values are brought into their form."""
     if not isinstance(data, dict):
         return [Fault("/data", "wrong_type", "The data of a template is an object.")]
     if is_too_deep(data, most=MAX_DATA_DEPTH):
         detail = f"It is nested deeper than {MAX_DATA_DEPTH} levels."
         return [Fault("/data", "not_encodable", detail)]
-    if encoded_bytes(data) > MAX_DATA_BYTES:
-        detail = f"The data of a template has at most {MAX_DATA_BYTES} bytes as JSON."
-        return [Fault("/data", "too_long", detail)]
+    if _count(data) > MAX_DATA_VALUES:
+        detail = f"The data of a template has at most {MAX_DATA_VALUES} members and elements."
+        return [Fault("/data", "too_many", detail)]
     return []
 
 
-def canonical(value: Any, *, flat: bool) -> Any:
-    """Return ``value`` in its one form; ``flat``: without line breaks in any text.
+def _count(value: Any) -> int:
+    """Return how many members and elements there are; of a value that was found to be not too
+    deep."""
+    if isinstance(value, dict):
+        held = list(cast("dict[str, Any]", value).values())
+    elif isinstance(value, list):
+        held = cast("list[Any]", value)
+    else:
+        return 0
+    return len(held) + sum(map(_count, held))
 
-    Members are in the order of their names. The value was found to be not too deep.
-    """
+
+def canonical(value: Any) -> Any:
+    """Return ``value`` in its one form: members in the order of their names."""
     match value:
-        case str():
-            return one_line(value) if flat else value
         case float():
             return _number(value)
         case list():
-            return [canonical(item, flat=flat) for item in cast("list[Any]", value)]
+            return [canonical(item) for item in cast("list[Any]", value)]
         case dict():
             members = cast("dict[str, Any]", value)
-            return {name: canonical(members[name], flat=flat) for name in sorted(members)}
+            return {name: canonical(members[name]) for name in sorted(members)}
         case _:
             return value
 
 
 def _number(value: float) -> float | int:
-    """Return a number as it comes back from the database."""
-    text = repr(value)
-    if "e+" in text:
-        return int(Decimal(text))
-    return value + 0.0  # there is no negative zero
+    return int(Decimal(repr(value))) if value.is_integer() else value
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` with each run of line breaks and control characters as one space."""
-    return _BREAKS.sub(" ", text)
+    """Return ``text`` with each run of line breaks and control characters as one space, and none
+    around it."""
+    return _BREAKS.sub(" ", text).strip()
 
 
 def text_of(value: Any) -> str:

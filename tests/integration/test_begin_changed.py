@@ -9,17 +9,29 @@ import pytest
 
 from functions.core.login import Login
 from functions.core.outcome import Unknown
+from functions.core.states import Stream
 from functions.store.begin import Opening
 from functions.store.connection import Database
 from functions.store.lock import lock_notifications
 from functions.store.survey import promote
-from tests.by_reference import ADA, ADAS, add_referring, address, judged, put
+from tests.by_reference import (
+    ADA,
+    ADAS,
+    add_referring,
+    address,
+    call_transactional,
+    declare,
+    judged,
+    lease_any,
+    put,
+)
 from tests.fakes import (
     FIRST_ORGANIZATION,
     SECOND_ORGANIZATION,
     HeldDatabase,
     add_notifications,
     add_suppression_fact,
+    hash_of,
     moves_of,
     row_of,
 )
@@ -68,6 +80,9 @@ CHANGES: dict[str, Change] = {
     "another address": lambda _, database: put(database, address("new@example.com")),
     "quiet hours": lambda _, database: put(database, quiet_hours="00:00-23:59"),
     "gone": lambda owner, _: remove(owner),
+    "suppressed": lambda owner, _: add_suppression_fact(owner, recipient=ADAS),
+    "rules of its category": lambda owner, _: declare(owner, hours="09:00-17:00"),
+    "a category made bulk": lambda owner, _: call_transactional(owner, "receipts"),
 }
 
 
@@ -146,8 +161,73 @@ def test_the_chosen_address_is_the_one_whose_suppression_counts(
     close_one(database, opening, Unknown(), again_seconds=None)
     add_suppression_fact(owner, recipient=ADAS, category="transactional")
     again = opening_of(lease(database)[0])  # decided before the fact came
-    assert begin_one(database, again).verdict == "suppressed"
+    assert begin_one(database, again).verdict == "changed"
+    assert row_of(owner, opening.id).status == "pending"
+    ((_, verdict),) = judged(database, lease(database))
+    assert verdict.name == "suppress"
     assert row_of(owner, opening.id).status == "unconfirmed"
+
+
+def test_f3_what_is_suppressed_between_claim_and_begin_goes_to_the_next_address_if_there_is_one(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    put(database, address(ADAS), address("second@example.com"))
+    (id,) = add_referring(owner)
+    first = claimed(database)
+    add_suppression_fact(owner, recipient=ADAS)
+    assert begin_one(database, first).verdict == "changed"
+    row = row_of(owner, id)
+    assert (row.status, row.ready, row.attempts_spent) == ("pending", True, 0)
+    second = claimed(database)
+    assert row_of(owner, id).contact_hash == hash_of("second@example.com")
+    add_suppression_fact(owner, recipient="second@example.com")
+    assert begin_one(database, second).verdict == "changed"
+    ((_, verdict),) = judged(database, lease(database))
+    assert verdict.name == "suppress"
+    assert (row_of(owner, id).status, row_of(owner, id).reason) == ("suppressed", "suppressed")
+    assert owner.execute("SELECT count(*) FROM attempts").fetchone() == (0,)
+
+
+def test_what_the_claim_lets_go_in_spite_of_a_link_begin_lets_go_too(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    """Else it would go round and round between them. Its stream says nothing of it."""
+    put(database, preferences={"news": {"email": True}})
+    add_suppression_fact(owner, recipient=ADAS, category="news")
+    owner.execute("UPDATE suppressions SET source = 'unsubscribe'")
+    for categories, verdicts in ((["news"], ["go", "go"]), ([], [])):
+        call_transactional(owner, *categories)
+        for stream in Stream:
+            add_referring(owner, category="news", stream=stream)
+        page = judged(database, lease_any(database, now=now_of(owner)))
+        allowed = [row for row, one in page if one.name == "allow"]
+        assert [begin_one(database, opening_of(row)).verdict for row in allowed] == verdicts
+
+
+def test_rules_of_another_category_or_tenant_are_others(
+    owner: psycopg.Connection, database: Database, opening: Opening
+) -> None:
+    declare(owner, "news", mandatory=True)
+    declare(owner, organization_id=SECOND_ORGANIZATION, mandatory=True)
+    call_transactional(owner, organization_id=SECOND_ORGANIZATION)
+    call_transactional(owner, "transactional", "news")
+    assert begin_one(database, opening).verdict == "go"
+
+
+def test_what_was_mandatory_when_it_was_decided_and_is_no_more_is_not_sent(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    put(database, preferences={"transactional": {"email": False}})
+    declare(owner, mandatory=True)
+    (id,) = add_referring(owner)
+    decided = claimed(database)
+    owner.execute(
+        "UPDATE category_rules SET mandatory = false, version = nextval('policy_versions')"
+    )
+    assert begin_one(database, decided).verdict == "changed"
+    ((_, verdict),) = judged(database, lease(database))
+    assert verdict.name == "suppress"
+    assert (row_of(owner, id).status, row_of(owner, id).reason) == ("suppressed", "opted_out")
 
 
 @pytest.mark.parametrize("by_reference", [True, False])

@@ -75,6 +75,14 @@ LATE = {
     "dead": "status = 'dead', reason = 'rejected'",
 }
 
+SENT = "The notification may already have been sent; it cannot be cancelled."
+ENDED = "The notification has ended already; it cannot be cancelled."
+WORDS = {
+    "suppressed": ENDED,
+    "expired": ENDED,
+    "dead": "The notification was set aside for an operator; it cannot be cancelled.",
+}
+
 
 @pytest.mark.parametrize(("status", "state"), LATE.items())
 def test_what_may_have_been_sent_or_has_ended_is_too_late(
@@ -86,6 +94,7 @@ def test_what_may_have_been_sent_or_has_ended_is_too_late(
     reply = cancel(api, id)
     assert (reply.status, reply.code) == (409, "too_late")
     assert reply.json["notification_status"] == status
+    assert reply.json["detail"] == f"{WORDS.get(status, SENT)} Its status is {status}."
     assert api.get(f"/v1/notifications/{id}").text == before
 
 

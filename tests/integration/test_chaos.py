@@ -256,7 +256,7 @@ def test_the_command_ends_with_a_summary_when_it_is_asked_to(
         assert chaos.stdout.readline().startswith("Chaos in ")
         assert "killed claim" in chaos.stdout.readline()
         chaos.send_signal(number)
-        rest, _ = chaos.communicate(timeout=10)
+        rest, _ = chaos.communicate(timeout=120)
     assert chaos.returncode == 0
     assert re.search(r"^1 kills in \d+ s: 1 claim\.$", rest, re.MULTILINE), rest
 
@@ -275,7 +275,7 @@ def test_the_command_fails_when_the_stack_ends_meanwhile(stack: RunningStack) ->
         assert chaos.stdout is not None
         assert chaos.stdout.readline().startswith("Chaos in ")
         stack.end()
-        rest, error = chaos.communicate(timeout=10)
+        rest, error = chaos.communicate(timeout=120)
     assert chaos.returncode == 1
     assert "0 kills" in rest
     assert error == f"The stack in {stack.folder.path} has ended.\n"

@@ -141,7 +141,8 @@ def test_a_row_that_is_held_is_told_without_recipient_and_content(
     (held,) = operator.ask("dead.list")["data"]
     assert set(held) == {
         "id", "organization_id", "channel", "priority", "reason", "provider", "attempts_spent",
-        "max_attempts", "in_doubt", "created_at", "held_at", "last_code", "last_http_status",
+        "max_attempts", "in_doubt", "created_at", "needed", "held_at", "last_code",
+        "last_http_status",
     }  # fmt: skip
     assert (held["reason"], held["last_code"], held["last_http_status"]) == (
         "rejected",

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
+from functions.console.tenants import NO_TENANT
 from functions.core import api_key
 from functions.core.login import Login
 from functions.store.connection import Database, connector
@@ -96,6 +97,7 @@ def test_a_tenant_is_named_by_its_id_or_its_name(operator: Operator) -> None:
     for named in ("acme", tenant["id"], tenant["id"].upper()):
         operator.ask("keys.create", organization=named, name="web", scopes=["send"])
         assert operator.ask("keys.list", organization=named)["data"]
+    assert "`sendoff tenant list`" in NO_TENANT
     for unknown in ("Acme", str(uuid4())):
         for command, more in (
             ("keys.list", {}),
@@ -103,7 +105,7 @@ def test_a_tenant_is_named_by_its_id_or_its_name(operator: Operator) -> None:
         ):
             assert operator.refusal(command, organization=unknown, **more) == (
                 "not_found",
-                "There is no tenant with this id or name.",
+                NO_TENANT,
             )
 
 

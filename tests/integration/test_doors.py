@@ -135,6 +135,7 @@ def test_a_keyword_that_is_misspelt_is_refused(doors: Doors) -> None:
 
 
 UNKNOWN = "01900000-0000-7000-8000-00000000dead"
+NOT_A_SCHEDULE = [("/execution_id", "required"), ("/organization_id", "required")]
 REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
     "no detail": ({"detail-type": "PaymentSettled", "id": "i"}, [("/detail", "wrong_type")]),
     "no organization": (
@@ -193,6 +194,65 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         recorded("ingest.scheduled_batch") | {"batch": 1},
         [("/*", "unknown_field")],
     ),
+    "a number that is none": (
+        payment_settled(
+            {
+                "channel": "webhook",
+                "recipient": "https://a.example/x",
+                "content": {"x": [1, float("nan")]},
+            }
+        ),
+        [("/detail/notifications/0/content/*/1", "not_encodable")],
+    ),
+    "a number below all": (
+        recorded("ingest.scheduled_batch")
+        | {"notifications": [email(metadata={"a": float("-inf")})]},
+        [("/notifications/0/metadata/*", "not_encodable")],
+    ),
+    "an event that wishes for a drain, too": (
+        payment_settled() | {"drain": True},
+        [("/drain", "unknown_field")],
+    ),
+    "an event that is a request, too": (
+        payment_settled() | recorded("ingest.batch"),
+        [("/requestContext", "unknown_field")],
+    ),
+    "a schedule that wishes for a drain, too": (
+        recorded("ingest.scheduled_batch") | {"drain": True},
+        [("/drain", "unknown_field")],
+    ),
+    "a schedule that is a request, too": (
+        recorded("ingest.scheduled_batch") | {"requestContext": {"http": {}}},
+        [("/requestContext", "unknown_field")],
+    ),
+    **{
+        f"{what} for a drain": (
+            {"drain": json.loads(what)},
+            [("/drain", "unknown_field"), *NOT_A_SCHEDULE],
+        )
+        for what in ("false", "null", "1", '"true"', "{}")
+    },
+    "a drain and more": (
+        {"drain": True, "requestContext": {}},
+        [("/drain", "unknown_field"), ("/requestContext", "unknown_field"), *NOT_A_SCHEDULE],
+    ),
+    **{
+        f"{event!r} for an event": (event, [("", "wrong_type")])
+        for event in (
+            None,
+            True,
+            7,
+            0.5,
+            "",
+            "drain",
+            "requestContext",
+            [],
+            ["drain"],
+            ["requestContext"],
+            [{"drain": True}],
+            [payment_settled()],
+        )
+    },
 }
 
 
@@ -246,6 +306,41 @@ def test_an_outage_fails_the_event_so_that_it_comes_again(
         doors.invoke(payment_settled())
     assert doors.lines[-1]["error"] == "Unavailable"
     assert doors_of(database).invoke(payment_settled())["replayed"] is False
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": "1.0"},
+        {"version": None},
+        {"routeKey": None},
+        {"requestContext": None},
+        {"requestContext": {}},
+        {"requestContext": {"http": None}},
+        {"requestContext": ["http"]},
+        {"notifications": [RECEIPT]},
+        {"organization_id": str(SECOND_ORGANIZATION)},
+        {"execution_id": "e"},
+        {"detail": {}, "detail-type": "PaymentSettled"},
+        {"drain": True},
+    ],
+    ids=str,
+)
+def test_what_only_looks_like_a_request_is_served_for_nobody(
+    owner: psycopg.Connection, doors: Doors, change: dict[str, Any]
+) -> None:
+    """An event may say who the caller is as it likes: the authorizer has not seen it."""
+    refused(doors, recorded("ingest.batch") | change)
+    assert ids_of(owner) == []
+
+
+def test_only_the_exact_wish_drains(owner: psycopg.Connection, doors: Doors) -> None:
+    enqueue(owner, RECEIPT)
+    for event in ({"drain": 1}, {"drain": True, "more": 1}, ["drain"], "drain"):
+        with pytest.raises(InvocationFailed):
+            doors.invoke(event)
+    assert [request[1] for request in requests_of(owner)] == [True]
+    assert doors.invoke({"drain": True})["stored"] == 1
 
 
 def test_the_api_is_behind_the_same_handler(doors: Doors) -> None:

@@ -1,7 +1,6 @@
 """Requests made by SQL become notifications: exactly once, or dead with every reason told."""
 
 import json
-import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,7 +14,7 @@ from functions.ingest.deployment import Deployment
 from functions.ingest.drain import drain
 from functions.providers.choice import DECLARATIONS
 from functions.store.connection import Database
-from functions.store.drain import FIRST, TAKE, take
+from functions.store.drain import take
 from functions.store.request import faults_of, forget_invalid_items, forget_repeats, repeats_of
 from functions.sweeper.sweeper import run_sweep
 from tests.api import email, start
@@ -26,6 +25,7 @@ from tests.doors import (
     doors_of,
     enqueue,
     ids_of,
+    lapse,
     pointers,
     requests_of,
     values,
@@ -316,36 +316,39 @@ class Mortal(psycopg.Cursor[Any]):
         return self
 
 
-def test_a_crash_before_any_statement_leaves_the_requests_waiting(
+def test_a_crash_before_any_statement_loses_nothing_and_makes_nothing_twice(
     owner: psycopg.Connection, login: Login, database: Database
 ) -> None:
-    enqueue(owner, RECEIPT)
-    enqueue(owner, RECEIPT)
-    enqueue(owner, {})
-
     def connect() -> psycopg.Connection:
         return psycopg.connect(
             host=login.host, port=login.port, dbname=login.name, user=login.user,
             autocommit=True, cursor_factory=Mortal,
         )  # fmt: skip
 
-    deaths = 0
-    while True:
+    deaths, died = 0, True
+    while died:
+        item = RECEIPT | {"event_id": f"after {deaths}"}
+        ids = [enqueue(owner, one) for one in (item, item, {})]
         Mortal.left = deaths
         mortal = Database(connect)
         try:
             drain(deployment_of(mortal), seconds=0)
         except Killed:
             deaths += 1
-            assert ids_of(owner) == []
-            assert [request[1] for request in requests_of(owner)] == [True] * 3
         else:
             mortal.close()
-            break
-    assert deaths >= 5, "take, insert, look for the known, forget, keep"
-    assert drained(database) == (0, 0, 0), "the commit came before the death"
-    assert len(ids_of(owner)) == 2
-    assert [request[1] for request in requests_of(owner)] == [False, False]
+            died = False
+        lapse(owner)
+        waiting = values(owner, "SELECT id FROM requests WHERE drained_at IS NULL ORDER BY id")
+        assert waiting in ([], ids), "all of them or none: they are of one transaction"
+        assert (set(waiting) & set(ids_of(owner))) == set()
+        drained(database)
+        statuses = "SELECT status FROM notifications WHERE id = ANY(%s) ORDER BY id"
+        assert values(owner, statuses, ids) == ["pending", "dead"]
+        kept = "SELECT repeats FROM requests WHERE id = ANY(%s) ORDER BY id"
+        assert values(owner, kept, ids) == [ids[0], None]
+    assert deaths >= 8, "take, hold, look for the erased, insert, for the known, forget, keep both"
+    assert values(owner, "SELECT count(*) FROM requests WHERE drained_at IS NULL") == [0]
 
 
 def test_two_drains_share_what_waits_and_one_that_dies_leaves_its_share(
@@ -396,21 +399,22 @@ def test_one_who_asks_for_much_leaves_the_others_their_share(
 
 
 def test_a_page_holds_no_more_bytes_than_the_largest_body(
-    owner: psycopg.Connection, database: Database
+    owner: psycopg.Connection, login: Login
 ) -> None:
     ids = [enqueue(owner, email(content="x" * 1000, event_id=str(n))) for n in range(5)]
     sizes = values(owner, "SELECT bytes FROM requests ORDER BY id")
 
     def taken(most_bytes: int) -> list[Any]:
-        return database.run(
-            lambda connection: [
-                one.id for one in take(connection, after=FIRST, most_bytes=most_bytes)
-            ]
-        )
+        with connected(login, "undone", kind=HeldDatabase) as (held,):
+            return held.run(
+                lambda connection: [one.id for one in take(connection, most_bytes=most_bytes)]
+            )
 
     assert taken(sum(sizes)) == ids
     assert taken(sum(sizes[:3])) == ids[:3]
     assert taken(1) == ids[:1], "one alone is read in any case"
+    other = enqueue(owner, email(), SECOND_ORGANIZATION)
+    assert taken(sum(sizes[:3])) == [*ids[:2], other], "nobody's bytes are in another's way"
 
 
 def test_a_request_is_older_than_its_commit_and_still_found(
@@ -484,30 +488,3 @@ def test_the_sweep_forgets_and_tells_how_long_the_oldest_has_been_waiting(
     assert report.forgotten == 1
     assert report.oldest_request_seconds is not None
     assert [request[1] for request in requests_of(owner)] == [True]
-
-
-def test_a_page_is_found_by_the_index_of_what_waits(
-    owner: psycopg.Connection, database: Database
-) -> None:
-    """However much waits, and however much is kept that repeated or was invalid."""
-    owner.execute(
-        """
-        INSERT INTO requests (id, organization_id, item, bytes, drained_at, faults)
-        SELECT uuidv7(), o.id, '{}', 2, CASE WHEN n % 2 = 0 THEN now() END,
-               CASE WHEN n % 2 = 0 THEN '[]'::jsonb END
-          FROM organizations o, generate_series(1, 5000) n
-        """
-    )
-    owner.execute("ANALYZE requests")
-
-    def plan(connection: psycopg.Connection) -> str:
-        parameters = {"after": FIRST, "most": 200, "bytes": 4_000_000}
-        rows = connection.execute(b"EXPLAIN (ANALYZE, COSTS OFF) " + TAKE.encode(), parameters)
-        return "\n".join(row[0] for row in rows)
-
-    told = database.run(plan)
-    assert set(re.findall(r"using (\w+) on requests", told)) == {"requests_waiting"}
-    assert "Seq Scan on requests" not in told
-    read = [float(rows) for rows in re.findall(r"on requests.*rows=([0-9.]+) loops", told)]
-    assert read
-    assert max(read) <= 200

@@ -11,6 +11,8 @@ from pydantic import TypeAdapter
 from functions.core.states import Channel
 from functions.ingest import answers
 from functions.store.connection import Database
+from functions.templates.budget import REQUEST_STEPS, Budget
+from functions.templates.use import check_use
 from tests.api import LOCAL_ORIGIN, Api, email, start
 from tests.by_reference import declare
 from tests.fakes import SECOND_ORGANIZATION
@@ -150,6 +152,48 @@ def test_only_so_much_is_shown_of_words_and_their_size_is_told_all_the_same(know
     assert shown == [True] * 20 + [False] * 40
 
 
+LANGUAGES = ("en", "de", "fr", "it", "es", "pt", "nl", "sv", "da", "fi")
+HEAVY = document(email={one: {"subject": "x", "text": "{{ x }}" * 8} for one in LANGUAGES})
+"""As heavy as an email may be, in ten languages."""
+
+
+def heavy(number: int) -> dict[str, Any]:
+    data = {"x": f"{number:04}" + "x" * 60_000}
+    return refer(content=None, template={"name": "heavy", "data": data})
+
+
+def steps_of(*items: dict[str, Any]) -> int:
+    """Return what it takes to accept the items."""
+    budget = Budget()
+    for item in items:
+        data = item["template"]["data"]
+        assert check_use(HEAVY, channels=["email"], data=data, budget=budget) == []
+    return REQUEST_STEPS - budget.left
+
+
+def test_equal_words_are_rendered_once(known: Api) -> None:
+    publish(known, HEAVY, name="heavy")
+    body = {"notifications": [heavy(1)] * 60}
+    reply = known.call("POST", "/v1/batches/dry-run", body=body)
+    assert reply.status == 200
+    found = reply.json["notifications"]
+    assert len({one["rendered_bytes"] for one in found}) == 1
+    assert [one["rendered"] is not None for one in found] == [True] * 4 + [False] * 56
+
+
+def test_all_words_of_a_dry_run_are_rendered_within_the_budget_of_one_request(known: Api) -> None:
+    """What is accepted at one go may be too much when it is to be shown as well."""
+    publish(known, HEAVY, name="heavy")
+    first, both = steps_of(heavy(1)), steps_of(heavy(1), heavy(2))
+    most = 1 + (REQUEST_STEPS - first) // (both - first)
+    items = [heavy(number) for number in range(most)]
+    assert dry_run(known, *items[: most // 2]).status == 200
+    refused = dry_run(known, *items)
+    assert (refused.code, refused.faults) == ("validation_failed", [("/notifications", "too_many")])
+    assert "fewer items" in refused.json["errors"][0]["detail"]
+    assert known.post_batch(*items).status == 202
+
+
 def test_segments_and_cost_are_those_of_the_bill(api: Api, owner: psycopg.Connection) -> None:
     gsm, ucs = SMS | {"content": "x" * 161}, SMS | {"content": "ж" * 70}
     germany = SMS | {"recipient": "+4915112345678"}
@@ -233,6 +277,15 @@ def test_a_send_window_and_quiet_hours_are_waited_for_together(
         ("defer", "quiet_hours", "2027-01-16T08:00:00Z"),
         ("send", None, "2027-01-15T12:00:00Z"),
     ]
+
+
+def test_quiet_hours_that_leave_no_moment_of_the_window_are_told(
+    known: Api, owner: psycopg.Connection
+) -> None:
+    put(known, quiet_hours={"start": "08:00", "end": "20:00"})
+    declare(owner, hours="09:00-17:00")
+    for at in ("2027-01-15T03:00:00Z", "2027-01-15T12:00:00Z"):
+        assert verdict(plan(known, refer(send_at=at))) == ("suppress", "no_send_time", None)
 
 
 def test_high_bypasses_quiet_hours_where_the_category_says_so(

@@ -171,7 +171,10 @@ def test_g3_what_is_told_late_still_matches_and_names_nobody(
     put(api)
     first = UUID(api.post(email("ada@example.com")).json["id"])
     late = by_reference(owner, api)
-    owner.execute("UPDATE notifications SET recipient_version = (SELECT version FROM recipients)")
+    owner.execute(
+        "UPDATE notifications SET recipient_version = (SELECT version FROM recipients), "
+        "decision = '{\"transactional\": true}'"
+    )
     sent(database, Accepted(reference="message"))
     assert row_of(owner, late).status == "submitted"
     assert delete(api).status == 204
@@ -378,10 +381,11 @@ def test_a_short_token_erases_nobody_elses_words(api: Api, owner: psycopg.Connec
 
 ERASERS = (
     "SELECT erase_notifications(ARRAY(SELECT id FROM notifications), '{}', now())",
-    "SELECT erase_receipts(ARRAY(SELECT id FROM receipts), '{}')",
+    "SELECT erase_late_receipts(ARRAY(SELECT id FROM receipts))",
+    "SELECT erase_traces(ARRAY(SELECT id FROM notifications), '{}', '{}')",
     "SELECT erase_facts(%s, '{}', '{}')",
     "SELECT erase_orphans('{}', '{}')",
-    "SELECT erase_notes('ada@example.com')",
+    "SELECT erase_notes(%s, 'ada@example.com')",
 )
 
 
@@ -399,5 +403,7 @@ def test_only_the_functions_may_erase_and_nothing_but_that(
         owner.execute("RESET ROLE")
     database.run(lambda connection: connection.execute(ERASERS[1]))
     assert owner.execute("SELECT raw <> '' FROM receipts").fetchone() == (True,)
-    with pytest.raises(InsufficientPrivilege):
-        database.run(lambda c: c.execute("UPDATE notifications SET recipient = NULL"))
+    for beyond in ("UPDATE notifications SET recipient = NULL",
+                   "SELECT strip_receipts(ARRAY(SELECT id FROM receipts), '{}')"):  # fmt: skip
+        with pytest.raises(InsufficientPrivilege):
+            database.run(lambda c, beyond=beyond: c.execute(beyond.encode()))

@@ -16,6 +16,7 @@ from functions.core.recipient import recipient_hash, reference_hash
 from functions.store.chain import advance
 from functions.store.connection import Connect, Database, connector
 from functions.store.erase import AT_ONCE, FIND, continue_erasures, erase_address, erase_recipient
+from functions.store.erase_notifications import FIND_TRACES
 from infra.local.postgres import Postgres
 from tests.api import HASH_KEY, Api, email, start
 from tests.erasing import ADA, delete, dump_of, erase, lines_naming, put
@@ -48,7 +49,8 @@ def chained(api: Api, owner: psycopg.Connection) -> tuple[UUID, UUID]:
     parent = UUID(reply.json["id"])
     statement = """
         UPDATE notifications
-           SET contact_hash = %s, recipient_version = (SELECT version FROM recipients)
+           SET contact_hash = %s, recipient_version = (SELECT version FROM recipients),
+               decision = '{"transactional": true}'
          WHERE parent_id = %s
         RETURNING id
     """
@@ -321,6 +323,11 @@ def test_what_went_to_an_address_is_found_by_its_index(
         "started_at": now_of(owner),
         "limit": 10,
     }
-    explain = f"EXPLAIN {FIND}".encode()
-    plan = database.run(lambda connection: connection.execute(explain, parameters).fetchall())
-    assert any("notifications_by_address" in line for (line,) in plan), plan
+    parameters |= {"channel": "email", "spellings": ["ada@example.com"]}
+    by_both = "coalesce(contact_hash, recipient_hash) ="
+    for statement in (FIND, FIND_TRACES):
+        explain = f"EXPLAIN {statement}".encode()
+        plan = database.run(lambda c, explain=explain: c.execute(explain, parameters).fetchall())
+        text = "\n".join(line for (line,) in plan)
+        assert "notifications_by_address" in text, text
+        assert by_both in text.lower(), text

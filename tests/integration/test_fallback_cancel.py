@@ -156,10 +156,25 @@ def test_a_single_child_may_be_cancelled_where_its_parent_may_not(
     was_accepted_and_fell_back(chain)
     cancel(database, chain.newest.id)
     chain.go_on(now=chain.later(days=NEVER_AGAIN))
-    assert chain.standing == ("cancelled", [("push", "submitted"), ("sms", "cancelled")])
+    assert chain.standing == ("submitted", [("push", "submitted"), ("sms", "cancelled")])
+    with pytest.raises(TooLate):
+        cancel(database, chain.id)
     chain.told(0)  # what was sent before may still arrive
     chain.go_on()
     assert chain.parent.status == "delivered"
+
+
+def test_a_parent_never_shows_cancelled_where_something_was_accepted(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    chain = story(owner, database, ["push", "sms"])
+    was_accepted_and_fell_back(chain)
+    cancel(database, chain.newest.id)
+    chain.told(0, Rank.SOFT_FAILURE)
+    chain.go_on()
+    assert chain.standing == ("failed", [("push", "failed"), ("sms", "cancelled")])
+    with pytest.raises(TooLate):
+        cancel(database, chain.id)
 
 
 def test_a_report_after_a_cancel_makes_nothing_else_of_the_parent(
@@ -228,8 +243,8 @@ def test_a_cancel_of_the_parent_that_waits_for_a_begin_comes_too_late(
     ):
         (leased,) = lease(database, channel="push")
         owner.execute(
-            "UPDATE notifications SET recipient_version = (SELECT version FROM recipients) "
-            "WHERE id = %s",
+            "UPDATE notifications SET recipient_version = (SELECT version FROM recipients), "
+            "decision = '{\"transactional\": true}' WHERE id = %s",
             [leased.id],
         )
         assert begin_one(beginning, opening_of(leased)).verdict == "go"

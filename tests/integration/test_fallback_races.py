@@ -95,7 +95,9 @@ def result_of(chain: Story) -> tuple[str, list[str], int]:
     reasons = Counter(reason for *_, reason in chain.moves)
     assert reasons["fallback_started"] + reasons["fallback_after"] == len(children) - 1
     assert reasons["fallback_double"] == parent.fallback_doubles
-    assert [row.candidate for row in children] == list(range(parent.candidate + 1))
+    assert [row.candidate for row in children] == list(range(len(children)))
+    place: int = parent.candidate
+    assert children[place].status == parent.status
     return parent.status, [row.status for row in children], parent.fallback_doubles
 
 

@@ -14,7 +14,8 @@ from functions.core.outcome import Accepted, Rejected
 from functions.core.states import Status
 from functions.store.action import Action, Fate
 from functions.store.connection import Database
-from functions.store.held import discard, list_held, preview, requeue
+from functions.store.held import discard, preview, requeue
+from functions.store.held_list import list_held
 from tests.fakes import (
     FIRST_ORGANIZATION,
     SECOND_ORGANIZATION,

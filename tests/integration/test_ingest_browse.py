@@ -12,8 +12,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from functions.ingest import answers
-from functions.store.browse import LIST_NOTIFICATIONS
 from functions.store.connection import Database
+from functions.store.notification_list import LIST_NOTIFICATIONS
 from tests.api import Api, email, recorded, start
 from tests.fakes import FIRST_ORGANIZATION, SECOND_ORGANIZATION, add_notifications
 
@@ -437,6 +437,7 @@ def test_a_list_reads_no_row_of_another_organization(api: Api, owner: psycopg.Co
             "batch_id",
             "event_id",
             "recipient_id",
+            "invalid",
             "reference",
             "first_id",
             "end_id",

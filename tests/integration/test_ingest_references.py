@@ -16,7 +16,7 @@ from functions.ingest.deployment import Deployment
 from functions.ingest.references import admit_and_complete_one, admit_each
 from functions.store.accept import accept_batch, accept_requests, accept_single
 from functions.store.browse import READ_CHILDREN
-from functions.store.connection import Connect, Database
+from functions.store.connection import Database
 from functions.store.dry_run import FIND_SUPPRESSED
 from functions.store.hold import NEVER
 from functions.store.idempotency import Request
@@ -29,6 +29,7 @@ from tests.referring import (
     DATA,
     add_organizations,
     archive,
+    counting,
     dry_run,
     erase,
     ids_of,
@@ -169,6 +170,38 @@ def test_every_fault_of_every_item_is_named_with_its_place(known: Api) -> None:
     ]
     many = known.post_batch(*[refer(recipient_id=f"nobody-{n}") for n in range(300)])
     assert len(many.faults) == 100
+
+
+def test_what_is_wrong_with_the_shape_of_one_hides_nothing_that_others_refer_to(
+    known: Api, owner: psycopg.Connection
+) -> None:
+    reply = known.post_batch(
+        refer(recipient_id="nobody"),
+        email("no address"),
+        receipt(data={}, priority="urgent"),  # what has no shape is not looked up
+        receipt(),
+        receipt(data=DATA | {"note": None}),
+        "no item",
+    )
+    assert reply.code == "validation_failed"
+    assert reply.faults == [
+        ("/notifications/0/recipient_id", "unknown_recipient"),
+        ("/notifications/1/recipient", "invalid_email"),
+        ("/notifications/2/priority", "not_allowed"),
+        ("/notifications/4/template/data/note", "missing_variable"),
+        ("/notifications/5", "wrong_type"),
+    ]
+    many = [refer(recipient_id="nobody"), email("no address")] * 80
+    faults = known.post_batch(*many).faults
+    assert [pointer.split("/")[2] for pointer, _ in faults] == [str(n) for n in range(100)]
+    assert dry_run(known, *many).faults == faults
+    assert rows(owner) == []
+
+
+def test_bounds_are_told_as_they_are_written(known: Api) -> None:
+    items = [refer(fallback_after=0, **SEVERAL), refer(fallback_after=10**9, **SEVERAL)]
+    details = [fault["detail"] for fault in known.post_batch(*items).json["errors"]]
+    assert details == ["It is at least 1.", "It is at most 2592000."]
 
 
 def test_a_mixed_batch_is_stored_whole_or_not_at_all(known: Api, owner: psycopg.Connection) -> None:
@@ -575,7 +608,7 @@ def test_a_thousand_references_are_looked_up_at_once(
 ) -> None:
     """Two statements find what all of them refer to, and equal words are tried once."""
     statements: list[str] = []
-    with contextlib.closing(Database(_counting(login, statements))) as database:
+    with contextlib.closing(Database(counting(login, statements))) as database:
         reply = start(database).post_batch(*[receipt(reference=f"r-{n}") for n in range(1000)])
     assert reply.status == 202
     assert len(rows(owner)) == 1000
@@ -583,21 +616,3 @@ def test_a_thousand_references_are_looked_up_at_once(
         text for text in statements if "FROM recipients" in text or "template_versions" in text
     ]
     assert len(looks) == 3, looks  # recipients once more where they are inserted
-
-
-def _counting(login: Login, statements: list[str]) -> Connect:
-    """Return a connect whose connections write down what they execute."""
-
-    class Cursor(psycopg.Cursor[Any]):
-        def execute(self, query: Any, *arguments: Any, **options: Any) -> Any:
-            statements.append(str(query))
-            return super().execute(query, *arguments, **options)
-
-    return lambda: psycopg.connect(
-        host=login.host,
-        port=login.port,
-        dbname=login.name,
-        user=login.user,
-        cursor_factory=Cursor,
-        autocommit=True,
-    )

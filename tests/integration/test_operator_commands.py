@@ -39,6 +39,7 @@ def held(number: int, **members: Any) -> dict[str, Any]:
         "max_attempts": 5,
         "in_doubt": 0,
         "created_at": "2030-01-01T00:00:00Z",
+        "needed": True,
         "held_at": "2030-01-01T00:00:01.25Z",
         "last_code": "no_such_user",
         "last_http_status": 400,
@@ -236,6 +237,47 @@ def test_a_list_is_narrowed_and_goes_on_over_pages_of_the_console(operator: Oper
     ]
 
 
+def test_what_waits_for_nobody_is_listed_only_with_all_and_is_no_finding(
+    operator: Operator,
+) -> None:
+    operator.console.will("dead.list", page(held(1, needed=False)))
+    ended = operator.run("dead", "list", "--all")
+    assert ended.status == 0
+    assert f"{TENANT} (waits for nobody)\n" in ended.out
+    operator.console.will("dead.list", page(held(1, needed=False), held(2)))
+    assert operator.run("dead", "list", "--all").status == 1
+    operator.console.will("dead.list", EMPTY)
+    for command in ("list", "requeue", "discard"):
+        choice = () if command == "list" else ("--all", "--yes")
+        assert operator.run("dead", command, *choice).status == 0
+    asked = [one.get("needless") for one in operator.console.asked("dead.list")]
+    assert asked == [True, True, None, None, True]
+    told = operator.run("dead", "list", "--help").out.replace("│", " ")
+    assert "waits for nobody: it is listed only with --all." in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("fate", "words"),
+    [
+        (
+            "chain_delivered",
+            "Another candidate of its notification was delivered: it is not sent again.",
+        ),
+        ("chain_cancelled", "Its notification was cancelled: it is not sent again."),
+        (
+            "needs_consent",
+            "It may have been accepted, or a later candidate goes on: --may-send-twice, if a "
+            "duplicate does no harm.",
+        ),
+    ],
+)
+def test_a_fate_says_what_stands_in_the_way(operator: Operator, fate: str, words: str) -> None:
+    operator.console.will("dead.requeue", fated(fate))
+    ended = operator.run("dead", "requeue", ID)
+    assert words in ended.out
+    assert "there is nothing to do" not in ended.out
+
+
 def test_a_tenant_may_be_named(operator: Operator) -> None:
     operator.console.will(
         "tenant.list",
@@ -247,7 +289,10 @@ def test_a_tenant_may_be_named(operator: Operator) -> None:
     assert operator.console.asked("dead.list")[0]["organization_id"] == TENANT
     operator.console.will("tenant.list", EMPTY)
     ended = operator.run("dead", "list", "--organization", "acme")
-    assert (ended.status, ended.err) == (3, "There is no tenant called 'acme'.\n")
+    assert (ended.status, ended.err) == (
+        3,
+        "There is no tenant called 'acme'. `sendoff tenant list` shows all.\n",
+    )
 
 
 def test_what_others_wrote_cannot_act_on_a_terminal(operator: Operator) -> None:

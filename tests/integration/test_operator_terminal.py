@@ -5,6 +5,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from tests.fake_console import Trouble
 from tests.histories import Dossier, Row, Story, after
 
 COLUMNS = 60
+END_SECONDS = 300.0
+"""Within which a command ends, however busy the machine is."""
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ID = "0199aaaa-0000-7000-8000-000000000001"
 TENANT = "0199aaaa-0000-7000-8000-0000000000aa"
@@ -33,6 +36,7 @@ HELD = {
     "attempts_spent": 2,
     "max_attempts": 5,
     "in_doubt": 1,
+    "needed": True,
     "held_at": "2030-01-01T00:00:00Z",
     "last_code": "timeout",
     "last_http_status": None,
@@ -76,7 +80,7 @@ def at_terminal(operator: Operator, *arguments: str, typed: str = "") -> Session
         while part := os.read(ours, 4096):
             shown += part
     os.close(ours)
-    status = process.wait(timeout=30)
+    status = process.wait(timeout=END_SECONDS)
     text = shown.decode()
     lines = [line.rstrip() for line in ESCAPES.sub("", text).splitlines()]
     return Session(status=status, lines=lines, styled="\x1b[" in text)
@@ -135,10 +139,12 @@ def test_recover_that_is_interrupted_says_how_to_go_on(operator: Operator) -> No
     operator.console.will("recover.pause", {"action_id": "a", "paused": ["email"]})
 
     def interrupt(arguments: dict[str, Any]) -> Any:
-        os.killpg(operator_group[0], 2)
+        """Let nothing but the signal end it: the connection stays until it is gone."""
+        os.killpg(started[0].pid, signal.SIGINT)
+        started[0].wait(timeout=END_SECONDS)
         return Trouble(closes=True)
 
-    operator_group: list[int] = []
+    started: list[subprocess.Popen[str]] = []
     operator.console.will("recover", interrupt)
     process = subprocess.Popen(
         [
@@ -158,8 +164,8 @@ def test_recover_that_is_interrupted_says_how_to_go_on(operator: Operator) -> No
         text=True,
         start_new_session=True,
     )
-    operator_group.append(process.pid)
-    out, err = process.communicate(timeout=60)
+    started.append(process)
+    out, err = process.communicate(timeout=END_SECONDS)
     assert process.returncode == 130
     assert out == ""
     assert "Interrupted. The channels email stay paused. To go on, run" in err

@@ -36,7 +36,8 @@ from functions.store.claim import (
 from functions.store.close import Closing, close
 from functions.store.connection import Database
 from functions.store.delivery import finish_starts, hold_unreadable, load, record_starts
-from functions.store.held import discard, list_held, requeue
+from functions.store.held import discard, requeue
+from functions.store.held_list import list_held
 from functions.store.replay import replay
 from functions.store.restore import mark_gap
 from functions.store.survey import (
@@ -696,6 +697,7 @@ def test_one_row_is_settled_through_primary_keys(
             "attempts_one_per_lease",
             "attempts_by_reference",
             "receipts_pkey",
+            "receipts_event_is_unique",
             "transitions_pkey",  # of a suppressed row: by whom it was
             "notifications_uncertain",
             "notifications_erased",

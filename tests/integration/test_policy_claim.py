@@ -25,6 +25,7 @@ from tests.by_reference import (
     ADAS,
     add_referring,
     address,
+    call_transactional,
     decided,
     declare,
     judged,
@@ -44,7 +45,7 @@ from tests.fakes import (
     queues_of,
     row_of,
 )
-from tests.steps import channel_of, connected, declaration_of, lease
+from tests.steps import begin_one, channel_of, connected, declaration_of, lease, opening_of
 from tests.streams import set_pace
 
 T = TypeVar("T")
@@ -82,6 +83,7 @@ def test_what_is_allowed_has_an_address_a_language_and_what_it_was_decided_from(
     assert rules_version > ada.version
     assert row.decision == {
         "recipient_version": ada.version,
+        "transactional": True,
         "locale": "de-AT",
         "time_zone": "Europe/Vienna",
         "quiet_hours": {"start": "21:00", "end": "07:00"},
@@ -163,26 +165,61 @@ def test_high_transactional_ones_bypass_quiet_hours_where_it_is_declared(
     assert decided(database, now=NIGHT, priority="high") == {urgent: "allow"}
 
 
+def test_quiet_hours_that_leave_no_moment_of_the_window_end_it_instead_of_waiting_for_ever(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    put(database, quiet_hours="08:00-20:00")
+    declare(owner, hours="09:00-17:00", bypasses=True)
+    for number, now in enumerate((NOON, NIGHT, MORNING)):
+        (id,) = add_referring(owner)
+        assert decided(database, now=now) == {id: "no_send_time"}, number
+        row = row_of(owner, id)
+        assert (row.status, row.reason) == ("suppressed", "no_send_time")
+        assert row.decision["quiet_hours"] == {"start": "08:00", "end": "20:00"}
+        assert moves_of(owner, id) == [("policy", "leased", "suppressed", "no_send_time")]
+    (urgent,) = add_referring(owner, priority="high")  # which need not wait for their end
+    assert decided(database, now=NOON, priority="high") == {urgent: "allow"}
+
+
+def test_what_became_bulk_since_it_was_accepted_needs_a_yes_and_what_became_transactional_none(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    put(database)
+    call_transactional(owner, "tips")
+    (to_become_bulk,) = add_referring(owner, category="tips", stream="transactional")
+    (to_become_transactional,) = add_referring(owner, category="news", stream="bulk")
+    call_transactional(owner, "news")
+    verdicts = judged(database, lease_any(database, now=NOON))
+    found = {row.id: getattr(one, "reason", one.name) for row, one in verdicts}
+    assert found == {to_become_bulk: "no_consent", to_become_transactional: "allow"}
+    rows = [row_of(owner, id) for id in (to_become_bulk, to_become_transactional)]
+    assert [row.stream for row in rows] == ["transactional", "bulk"]  # the lane stays
+    assert [row.decision["transactional"] for row in rows] == [False, True]
+
+
 NO, YES = {"news": {"email": False}}, {"news": {"email": True}}
-SUPPRESSED: list[tuple[str, str, dict[str, Any]]] = [
-    ("opted_out", "transactional", {"preferences": NO}),
-    ("opted_out", "bulk", {"preferences": NO}),
-    ("no_consent", "bulk", {}),
-    ("no_consent", "bulk", {"preferences": {"news": {"sms": True}, "other": {"email": True}}}),
+SUPPRESSED: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("opted_out", ["news"], {"preferences": NO}),
+    ("opted_out", [], {"preferences": NO}),
+    ("no_consent", [], {}),
+    ("no_consent", [], {"preferences": {"news": {"sms": True}, "other": {"email": True}}}),
 ]
 
 
-@pytest.mark.parametrize(("reason", "stream", "recipient"), SUPPRESSED)
+@pytest.mark.parametrize("stream", ["transactional", "bulk"])
+@pytest.mark.parametrize(("reason", "transactional", "recipient"), SUPPRESSED)
 def test_who_did_not_say_yes_to_bulk_or_said_no_is_not_told(
     reason: str,
-    stream: str,
+    transactional: list[str],
     recipient: dict[str, Any],
+    stream: str,
     owner: psycopg.Connection,
     database: Database,
 ) -> None:
+    """By what the category is by now, whatever it was when the notification was accepted."""
+    call_transactional(owner, *transactional)
     ada = put(database, **recipient)
-    (id,) = add_referring(owner, category="news")
-    owner.execute("UPDATE notifications SET stream = %s", [stream])
+    (id,) = add_referring(owner, category="news", stream=stream)
     leased = lease_any(database, now=NOON)
     ((_, verdict),) = judged(database, leased)
     assert verdict.name == "suppress"
@@ -255,10 +292,20 @@ def test_an_unsubscribe_link_never_stops_what_is_transactional(
     add_suppression_fact(owner, recipient=ADAS, category="news")
     owner.execute("UPDATE suppressions SET source = 'unsubscribe'")
     (bulk,) = add_referring(owner, category="news", stream="bulk")
-    (transactional,) = add_referring(owner, category="news")
+    (declared_since,) = add_referring(owner, category="news")
     verdicts = judged(database, lease_any(database, now=NOON))
     found = {row.id: getattr(one, "reason", one.name) for row, one in verdicts}
-    assert found == {bulk: "suppressed", transactional: "allow"}
+    assert found == {bulk: "suppressed", declared_since: "suppressed"}
+    call_transactional(owner, "news")
+    ids = (
+        add_referring(owner, category="news", stream="bulk"),
+        add_referring(owner, category="news"),
+    )
+    verdicts = judged(database, lease_any(database, now=NOON))
+    found = {row.id: getattr(one, "reason", one.name) for row, one in verdicts}
+    assert found == {id: "allow" for (id,) in ids}
+    for row, _ in verdicts:
+        assert begin_one(database, opening_of(row), now=NOON).verdict == "go"
 
 
 Change = Callable[[psycopg.Connection, Database], object]
@@ -316,6 +363,7 @@ def test_what_one_organization_or_channel_says_is_no_business_of_another(
     here = (address(ADAS), address("+33612345678", channel="sms"))
     put(database, *here, preferences={"transactional": {"email": False}}, quiet_hours=QUIET)
     put(database, *here, organization_id=SECOND_ORGANIZATION)
+    declare(owner, organization_id=SECOND_ORGANIZATION, mandatory=True)
     (refused,) = add_referring(owner)
     (elsewhere,) = add_referring(owner, organization_id=SECOND_ORGANIZATION)
     (text,) = add_referring(owner, channel="sms")
@@ -425,7 +473,6 @@ def test_a_choice_of_an_earlier_lease_is_not_written(
         recipient_id=ADA,
         channel="email",
         category="transactional",
-        stream="transactional",
     )
     (ada,) = recipients_of(database, [asked])
     assert isinstance(ada, Recipient)
@@ -447,7 +494,6 @@ def test_one_statement_answers_for_all_that_are_asked_about(
             recipient_id=recipient_id,
             channel=channel,
             category="transactional",
-            stream="transactional",
         )
         for organization_id, recipient_id, channel in (
             (FIRST_ORGANIZATION, "no", "email"),

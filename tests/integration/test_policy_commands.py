@@ -10,7 +10,7 @@ import pytest
 from functions.core.explanation import explain
 from tests.command_line import Operator, operator_at
 from tests.fake_console import no
-from tests.histories import Candidate, Change, Decided, Dossier, Row, Story, after
+from tests.histories import Candidate, Change, Decided, Dossier, Link, Row, Story, after
 
 ID = "0199aaaa-0000-7000-8000-000000000001"
 MADE_FROM: dict[str, Any] = {
@@ -23,6 +23,13 @@ MADE_FROM: dict[str, Any] = {
     "preference": None,
     "contact_verified": None,
     "local_time": "2030-01-01T22:41:00+01:00",
+}
+
+BOUNCED = {
+    "reason": "hard_bounce",
+    "source": "ses:event",
+    "category": None,
+    "created_at": "2030-01-01T00:00:02.5Z",
 }
 
 
@@ -42,7 +49,10 @@ def replayed(**members: Any) -> dict[str, Any]:
         "until": None,
         "locale": "de",
         "inputs": {**MADE_FROM, "recipient_version": 17, "contact_verified": True},
-        "contact_points": [{"verified": True, "suppressed": False, "chosen": True}],
+        "contact_points": [
+            {"verified": True, "suppressed": True, "suppression": BOUNCED, "chosen": False},
+            {"verified": True, "suppressed": False, "suppression": None, "chosen": True},
+        ],
         "changed": {"recipient_version": {"was": 12, "is": 17}},
         "sentence": "It may be sent, by email to a verified contact point, in de.",
         "difference": "It is not as it was decided.",
@@ -94,9 +104,11 @@ window             none                       none
 preference         none                       none
 contact_verified   none                       yes
 local_time         2030-01-01T22:41:00+01:00  2030-01-01T22:41:00+01:00
+Versions are running numbers of the whole service, not of the record or of the rules.
 
-CONTACT POINT  VERIFIED  SUPPRESSED  CHOSEN
-1              yes       no          yes
+CONTACT POINT  VERIFIED  SUPPRESSED  SINCE                 BECAUSE                         CHOSEN
+1              yes       yes         2030-01-01T00:00:02Z  hard_bounce (source ses:event)  no
+2              yes       no          -                     -                               yes
 """
     )
     assert operator.console.asked("policy") == [{"id": ID}]
@@ -128,11 +140,33 @@ def test_a_literal_address_and_one_that_has_ended_say_so(operator: Operator) -> 
 
 def test_of_a_parent_every_channel_is_told(operator: Operator) -> None:
     today = replayed()["today"][0]
-    push = {**today, "channel": "push", "verdict": "suppress", "reason": "opted_out"}
-    operator.console.will("policy", replayed(is_parent=True, stored=None, today=[push, today]))
-    out = operator.run("policy", ID).out
-    assert "Now by push, by policy 2: suppress (opted_out)." in out
-    assert "Now by email, by policy 2: allow." in out
+    push = {
+        **today,
+        "channel": "push",
+        "verdict": "suppress",
+        "reason": "opted_out",
+        "sentence": "The recipient opted out.",
+        "difference": "It is never sent itself.",
+    }
+    operator.console.will(
+        "policy",
+        replayed(
+            status="delivered", is_over=True, is_parent=True, stored=None, today=[push, today]
+        ),
+    )
+    assert (
+        operator.run("policy", ID).out
+        == f"""\
+{ID}  delivered
+news (bulk), normal, to ada
+
+Now by push, by policy 2: suppress (opted_out). The recipient opted out.
+Now by email, by policy 2: allow. It may be sent, by email to a verified contact point, in de.
+It is never sent itself.
+
+It is delivered: nothing is sent of it by itself, whatever the policy says now.
+"""
+    )
 
 
 def test_what_there_is_not_is_refused(operator: Operator) -> None:
@@ -175,12 +209,12 @@ def test_explain_shows_a_decision_and_what_it_was_made_from(operator: Operator) 
     assert lines[begin - 1 : begin + 8] == [
         "  Template  receipt, version 3",
         f"  Parent    {ID}, pending",
-        "  Recipient ada, version 12",
+        "  Recipient ada, version 12 (running number)",
         "  Decided   allow, by policy 2 and the category's rules 5",
         "  Goes to   email, verified",
         "  Locale    de-AT",
         "  Zone      Europe/Berlin; 2030-01-01 22:41 there when it was decided",
-        "  Said      yes to it",
+        "  Choice    opted in to its category on its channel",
         "  Quiet     22:00–07:00",
     ]
 
@@ -217,6 +251,74 @@ def test_explain_shows_candidates_and_where_to_decide(operator: Operator) -> Non
     assert ["2", "sms", str(sms.id), "dead", "(rejected)", "decide", "-"] in cells
     assert f"  sendoff explain {sms.id} --state-dir {operator.state_dir}\n" in ended.out
     assert "requeue" not in ended.out
+
+
+def beside(stood: str, **parent: Any) -> dict[str, Any]:
+    """Return what is told of a candidate by push that is held, beside one by SMS."""
+    row = Row(status="dead", reason="outcome_unknown", in_doubt=1, parent_id=UUID(ID))
+    dossier = Dossier(
+        history=Story(notification=row),
+        decided=Decided(place=0, parent=Candidate(id=UUID(ID), **parent)),
+        links=[Link(id=row.id, place=0, channel="push", status="dead"), Link(status=stood)],
+    )
+    return explain(dossier, now=after(100))
+
+
+@pytest.mark.parametrize(
+    ("stood", "parent", "words"),
+    [
+        ("delivered", {"status": "delivered"}, "delivered by SMS"),
+        ("delivered", {"status": "pending"}, "delivered by SMS"),
+        ("pending", {"status": "cancelled"}, "cancelled"),
+    ],
+)
+def test_what_is_over_by_another_channel_can_only_be_discarded_and_waits_for_nobody(
+    operator: Operator, stood: str, parent: dict[str, Any], words: str
+) -> None:
+    operator.console.will("explain", beside(stood, **parent))
+    ended = operator.run("explain", ID)
+    assert ended.status == 0
+    assert ended.out.endswith(
+        f"Next: Its notification was {words}: nothing of it is sent any more; discard it.\n\n"
+        f"  sendoff dead discard {ID} --state-dir {operator.state_dir}\n"
+    )
+
+
+def test_what_goes_on_by_another_channel_is_sent_again_only_with_consent(
+    operator: Operator,
+) -> None:
+    operator.console.will("explain", beside("pending", status="pending"))
+    ended = operator.run("explain", ID)
+    assert ended.status == 0
+    assert (
+        "Next: Its notification goes on by SMS (pending), without this one: settle it once the "
+        "provider's own records tell whether it was accepted, requeue it with --may-send-twice if "
+        "a second message does no harm, or discard it.\n"
+    ) in ended.out
+    assert f"  sendoff dead requeue {ID} --may-send-twice --state-dir" in ended.out
+    operator.console.will("explain", beside("suppressed", status="suppressed"))
+    ended = operator.run("explain", ID)
+    assert ended.status == 0
+    assert "Its notification has ended (suppressed), without this one: settle it" in ended.out
+    operator.console.will("explain", beside("dead", status="dead"))
+    ended = operator.run("explain", ID)
+    assert ended.status == 1
+    assert "Next: Nothing before a person decides: settle it" in ended.out
+
+
+def test_explain_shows_nothing_to_decide_of_a_candidate_beside_one_that_was_delivered(
+    operator: Operator,
+) -> None:
+    push = Candidate(id=UUID(int=51), status="dead", reason="rejected")
+    sms = Candidate(id=UUID(int=52), place=1, channel="sms", status="delivered")
+    row = Row(recipient=None, channel="sms", status="delivered", final_at=after(50))
+    operator.console.will(
+        "explain", told(row, recipient_id="ada", channels=["push", "sms"], children=[push, sms])
+    )
+    ended = operator.run("explain", ID)
+    assert ended.status == 0
+    cells = [line.split() for line in ended.out.splitlines()]
+    assert ["1", "push", str(push.id), "dead", "(rejected)", "-", "-"] in cells
 
 
 def test_explain_shows_every_fault_of_a_request_and_offers_to_discard_it(

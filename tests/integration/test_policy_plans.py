@@ -7,13 +7,15 @@ import psycopg
 import pytest
 
 from functions.core.login import Login
+from functions.store.begin import BEGIN
 from functions.store.claim import NO_ORGANIZATION, lease_page
 from functions.store.connection import Database
 from functions.store.guard import READ_CANDIDATES
-from functions.store.policy import READ_RECIPIENTS, RECORD_CHOICES
-from tests.by_reference import add_referring
+from functions.store.policy import READ_RECIPIENTS, READ_RULES, RECORD_CHOICES
+from tests.by_reference import add_referring, declare
 from tests.fakes import FIRST_ORGANIZATION
 from tests.guarding import connected
+from tests.steps import begin_all, lease, opening_of
 
 ROWS, ASKED = 6_000, 100
 FILL: tuple[LiteralString, ...] = (
@@ -58,6 +60,17 @@ OTHERS: LiteralString = """
 """
 EACH = 9
 """Rows looked at for each that is asked about: its recipient, two addresses and their facts, …"""
+EACH_BEGUN = 30
+"""The same of begin, which asks about channels, streams and breakers as well, and writes."""
+
+DECIDED = """
+    UPDATE notifications n
+       SET contact_hash = sha256(('a' || substr(n.recipient_id, 2) || '1')::bytea),
+           recipient_version = r.version,
+           decision = jsonb_build_object('transactional', true, 'rules_version', c.version)
+      FROM recipients r, category_rules c
+     WHERE r.recipient_id = n.recipient_id AND c.category = n.category
+"""
 
 
 def parameters_of(database: Database) -> dict[str, dict[str, Any]]:
@@ -74,12 +87,16 @@ def parameters_of(database: Database) -> dict[str, dict[str, Any]]:
     assert len(leased) == ASKED
     ids, leases = [row.id for row in leased], [row.lease_number for row in leased]
     return {
+        READ_RULES: {
+            "organizations": [row.organization_id for row in leased],
+            "categories": [row.category for row in leased],
+        },
         READ_RECIPIENTS: {
             "organizations": [row.organization_id for row in leased],
             "recipients": [row.recipient_id for row in leased],
             "channels": [row.channel for row in leased],
             "categories": [row.category for row in leased],
-            "streams": [row.stream for row in leased],
+            "transactional": [True] * ASKED,
         },
         RECORD_CHOICES: {
             "ids": ids,
@@ -123,12 +140,52 @@ def test_a_page_looks_at_no_more_than_it_is_about(
             assert found <= EACH * ASKED, (statement, found)
 
 
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("mood", ["analyzed", "no statistics", "kept since small"])
+def test_begin_looks_at_no_more_than_what_each_was_decided_from(
+    mode: str, mood: str, owner: psycopg.Connection, login: Login
+) -> None:
+    with connected(login) as database:
+        setting = "SELECT set_config('plan_cache_mode', %s, false)"
+        database.run(lambda connection: connection.execute(setting, [mode]))
+        for number in range(ASKED):
+            add_referring(owner, recipient_id=f"r{1 + number * (ROWS // ASKED)}")
+        declare(owner)
+        openings = [opening_of(row) for row in lease(database, page=ASKED)]
+        parameters = {
+            "ids": [one.id for one in openings],
+            "leases": [one.lease_number for one in openings],
+            "tokens": [one.token for one in openings],
+            "addressed": [True] * ASKED,
+            "provider": "http",
+            "keyed": ["http"],
+            "key_window_seconds": 3600.0,
+            "remaining_seconds": 60.0,
+            "probe_seconds": 60.0,
+            "now": None,
+        }
+        if mood == "kept since small":
+            looked_at(database, BEGIN, parameters)
+        values = {"organization_id": FIRST_ORGANIZATION, "rows": ROWS}
+        for statement in (*FILL, OTHERS):
+            owner.execute(statement, values)
+        owner.execute(DECIDED)
+        if mood == "analyzed":
+            owner.execute("VACUUM ANALYZE")
+        found = looked_at(database, BEGIN, parameters)
+        assert found <= EACH_BEGUN * ASKED, found
+        answers = begin_all(database, openings)
+        assert {answer.verdict for answer in answers.values()} == {"go"}
+
+
 def looked_at(database: Database, statement: str, parameters: dict[str, Any]) -> int:
-    """Run a statement; return how many rows its plan looked at, compared ones included."""
+    """Run a statement, and undo it; return how many rows its plan looked at, compared ones
+    included."""
 
     def explain(connection: psycopg.Connection) -> Any:
         text: Any = "EXPLAIN (ANALYZE, FORMAT JSON) " + statement
-        ((plan,),) = connection.execute(text, parameters, prepare=True).fetchall()
+        with connection.transaction(force_rollback=True):
+            ((plan,),) = connection.execute(text, parameters, prepare=True).fetchall()
         return json.loads(plan) if isinstance(plan, str) else plan
 
     return rows_of(database.run(explain)[0]["Plan"])

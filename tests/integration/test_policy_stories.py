@@ -26,6 +26,7 @@ from tests.by_reference import (
     ADAS,
     add_referring,
     address,
+    call_transactional,
     declare,
     judged,
     lease_any,
@@ -140,12 +141,37 @@ def test_a_send_window_is_told_with_the_version_of_its_rules(
     )
     assert told["decision"]["rules_version"] is not None
     assert told["summary"].endswith(": the send window of its category is not open.")
-    operator.ask("category.set", organization="First", category="transactional",
-                 settings={"window": "none"})  # fmt: skip
+    operator.ask("category.set", organization=str(FIRST_ORGANIZATION),
+                 category="transactional", settings={"window": "none"})  # fmt: skip
     today = now_of(operator, id)
     assert today["verdict"] == "allow"
     assert set(today["changed"]) == {"rules_version", "window"}
     assert f"the send window ({end}–{start} to none)" in today["difference"]
+
+
+def test_hours_that_leave_no_moment_are_told_and_that_the_kind_of_its_category_was_changed(
+    owner: psycopg.Connection, database: Database, operator: Operator
+) -> None:
+    put(database, quiet_hours="08:00-20:00")
+    declare(owner, hours="09:00-17:00")
+    (id,) = add_referring(owner)
+    judged(database, lease(database))
+    told = explained(operator, database, id)
+    assert last_of(told) == (
+        "The recipient's quiet hours leave no moment of the send window of its category. It is not "
+        "sent."
+    )
+    assert told["summary"].endswith(
+        ": the recipient's quiet hours leave no moment of its category's send window."
+    )
+    today = now_of(operator, id)
+    assert (today["verdict"], today["reason"]) == ("suppress", "no_send_time")
+    assert today["difference"].startswith("It is as it was decided at")
+    operator.ask("category.set", organization=str(FIRST_ORGANIZATION),
+                 category="transactional", settings={"transactional": False})  # fmt: skip
+    today = now_of(operator, id)
+    assert today["reason"] == "no_consent"
+    assert "whether the category is transactional (yes to no)" in today["difference"]
 
 
 def test_an_opt_out_is_told_and_what_the_policy_says_after_it_was_taken_back(
@@ -211,6 +237,8 @@ def test_what_the_policy_forbids_is_told(
     words: str,
 ) -> None:
     put(database, *recipient.pop("points", ()), **recipient)
+    if stream == "transactional":
+        call_transactional(owner, "news")
     (id,) = add_referring(owner, stream=stream, category="news")
     judged(database, lease_any(database, now=night_of(owner)[0]))
     told = explained(operator, database, id)
@@ -231,13 +259,16 @@ def test_what_was_decided_and_changed_before_the_attempt_goes_back(
     assert begin_one(database, opening_of(row)).verdict == "changed"
     told = explained(operator, database, id)
     assert last_of(told).startswith(
-        "What is known of the recipient was changed since it was decided, so no attempt was "
-        "opened. It is decided anew, by what is known now; the next try is due at"
+        "What it was decided from was changed since, so no attempt was opened: what is known of "
+        "the recipient, the rules of its category, or what is suppressed. It is decided anew, by "
+        "what is known now; the next try is due at"
     )
     today = now_of(operator, id)
     assert (today["verdict"], today["locale"]) == ("allow", "de")
     assert "the locale (fr to de)" in today["difference"]
-    assert today["contact_points"] == [{"verified": True, "suppressed": False, "chosen": True}]
+    assert today["contact_points"] == [
+        {"verified": True, "suppressed": False, "suppression": None, "chosen": True}
+    ]
 
 
 def test_an_erased_one_says_so_and_when(

@@ -287,6 +287,13 @@ def test_what_cannot_be_is_refused_with_every_fault(
     assert reply.faults == faults
 
 
+def test_what_is_no_time_zone_is_told_what_one_is_like(refusing: Api) -> None:
+    (fault,) = put(refusing, having(time_zone="CEST")).json["errors"]
+    assert fault["detail"] == (
+        "It is no time zone of the IANA database, such as Europe/Vienna or UTC."
+    )
+
+
 def test_faults_of_all_kinds_are_told_at_once(refusing: Api) -> None:
     document = {
         "contact_points": [{"channel": "email", "address": "nobody"}, {"channel": "sms"}],

@@ -11,9 +11,12 @@ from functions.claim.watch import RING_SECONDS, RequestWatch
 from functions.core.login import Login
 from functions.ingest.drain import drain
 from functions.store.connection import Database
+from functions.store.drain import TAKEN_SECONDS, take
+from functions.store.request import has_waiting
 from tests.api import email
-from tests.doors import add_organizations, deployment_of, enqueue
+from tests.doors import add_organizations, deployment_of, enqueue, lapse
 from tests.fakes import FakeSqs, add_notifications, queues_of
+from tests.steps import now_of
 
 
 @dataclass(slots=True)
@@ -128,17 +131,16 @@ def test_an_outage_is_waited_for_as_ever(database: Database) -> None:
     assert run.troubles == []
 
 
-def test_a_probe_reads_one_entry_of_an_index(owner: psycopg.Connection, database: Database) -> None:
-    for _ in range(3):
-        enqueue(owner, email())
-    owner.execute("ANALYZE requests")
-
-    def plan(connection: psycopg.Connection) -> str:
-        rows = connection.execute(
-            "EXPLAIN SELECT EXISTS (SELECT FROM requests WHERE drained_at IS NULL)"
-        )
-        return "\n".join(row[0] for row in rows)
-
-    told = database.run(plan)
-    assert "using requests_waiting" in told
-    assert "Seq Scan" not in told
+def test_what_somebody_has_in_hand_is_nothing_to_ring_for(
+    owner: psycopg.Connection, database: Database
+) -> None:
+    enqueue(owner, email())
+    database.run(take)
+    run = Round(database)
+    run.run()
+    assert run.rings == []
+    assert has_waiting(database) is False
+    assert has_waiting(database, now=now_of(owner, seconds=TAKEN_SECONDS + 1)) is True
+    lapse(owner)
+    run.run()
+    assert run.rings, "whoever had it is gone"

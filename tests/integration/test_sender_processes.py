@@ -183,7 +183,7 @@ class Stopped:
         """Let the sender go on when its time is over; return its report."""
         time.sleep(max(self.ends_at - time.monotonic(), 0))
         self.process.send_signal(signal.SIGCONT)
-        said, _ = self.process.communicate("go on\n", timeout=60)
+        said, _ = self.process.communicate("go on\n", timeout=120)
         return json.loads(said)
 
 

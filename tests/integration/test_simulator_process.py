@@ -122,7 +122,7 @@ def test_a_taken_port_is_named_in_one_sentence() -> None:
     port = free_port()
     with process(port), client_of(port):
         second = subprocess.run(
-            [*COMMAND, "--port", str(port)], capture_output=True, text=True, timeout=30
+            [*COMMAND, "--port", str(port)], capture_output=True, text=True, timeout=120
         )
     assert second.returncode == 1
     assert second.stderr.strip().endswith(f"cannot listen on port {port}: Address already in use.")
@@ -131,6 +131,6 @@ def test_a_taken_port_is_named_in_one_sentence() -> None:
 
 def test_callbacks_without_a_secret_are_refused_at_the_start() -> None:
     command = [*COMMAND, "--callback-url", "http://127.0.0.1:1/"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "CALLBACK_SECRET" in done.stderr

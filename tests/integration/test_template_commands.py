@@ -102,14 +102,23 @@ def test_only_what_is_new_or_changed_gets_a_version(origin: str, tmp_path: Path)
     )  # fmt: skip
 
 
-def test_what_was_archived_is_revived_by_other_words_only(
+def test_what_was_archived_is_revived_by_other_words_or_when_asked_for(
     database: Database, origin: str, tmp_path: Path
 ) -> None:
     write(tmp_path, "code", sms__en__text="Code {{ code }}")
     command(origin, "push", str(tmp_path))
     start(database).call("POST", "/v1/templates/code/archive")
-    assert "unchanged, archived" in command(origin, "push", str(tmp_path)).out
+    told = command(origin, "push", str(tmp_path)).out
+    assert "unchanged, archived" in told
+    assert told.endswith("1 archived template can be used again by --unarchive.\n")
     assert command(origin, "list", "--json").document["data"][0]["archived_at"] is not None
+    planned = command(origin, "push", str(tmp_path), "--unarchive", "-n")
+    assert "A push would make 0 versions." in planned.out
+    assert command(origin, "list", "--json").document["data"][0]["archived_at"] is not None
+    again = command(origin, "push", str(tmp_path), "--unarchive", "--json")
+    assert states(again) == [("code", 1, "unarchived")]
+    assert command(origin, "list", "--json").document["data"][0]["archived_at"] is None
+    start(database).call("POST", "/v1/templates/code/archive")
     assert "code" in command(origin, "list").out
     write(tmp_path, "code", sms__en__text="Your code: {{ code }}")
     assert states(command(origin, "push", str(tmp_path), "--json")) == [("code", 2, "changed")]
@@ -159,6 +168,26 @@ def test_every_file_at_fault_is_named_before_anything_is_sent(origin: str, tmp_p
     ]
     (tmp_path / "empty").mkdir()
     assert "There is no template in it" in command(origin, "push", str(tmp_path / "empty")).err
+
+
+def test_a_file_that_is_no_part_is_named_and_what_is_hidden_is_left_alone(
+    origin: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "code", sms__en__text="x")
+    write(tmp_path, ".hidden", sms__en__text="{% if %}")
+    place = tmp_path / "code"
+    for name in (".sms.en.text.liquid.swp", "sms.en.text.liquid~", ".DS_Store"):
+        (place / name).write_text("{% if %}")
+    assert command(origin, "push", str(tmp_path)).status == 0
+    named = ("notes.md", "sms.de.text.txt", "sms.en.text.LIQUID", "sms.fr.text.liquid.bak", "sub")
+    for name in named[:-1]:
+        (place / name).write_text("x")
+    (place / "sub").mkdir()
+    ended = command(origin, "push", str(tmp_path))
+    assert ended.status == 3
+    assert ended.err.splitlines() == [
+        f"{place}/{name}: A file is called <channel>.<locale>.<part>.liquid." for name in named
+    ]
 
 
 def test_the_exit_status_says_why_it_did_not_work(origin: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ pass it only counts; in a case it lets one fault happen at one phase of one boun
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -81,6 +82,8 @@ class Stalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
+    """What a dry pass finds."""
+
     point: Point
     label: str
 
@@ -106,11 +109,14 @@ class Clock:
     """What the process does not notice of time: the seconds it stood still."""
 
     skipped_seconds: float = 0.0
-    on_skip: Callable[[float], None] = lambda seconds: None
+    real: Callable[[], float] = time.monotonic
 
     def skip(self, seconds: float) -> None:
         self.skipped_seconds += seconds
-        self.on_skip(seconds)
+
+    def monotonic(self) -> float:
+        """Tell the time as the process would find it, had it really stood still."""
+        return self.real() + self.skipped_seconds
 
 
 @dataclass(slots=True)
@@ -138,8 +144,10 @@ class Gate:
     def meet(self, number: int, phase: Phase, label: str) -> Fault | None:
         """Pass a point; return the fault that the caller shall make of its call, None if none."""
         point = Point(number=number, phase=phase)
-        if self.strike is None or self.strike.point != point:
+        if self.strike is None:
             self.tell(Passed(point=point, label=label))
+            return None
+        if self.strike.point != point:
             return None
         self.tell(Struck(point=point, label=label))
         match self.strike.fault:

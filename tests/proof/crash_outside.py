@@ -79,11 +79,9 @@ class GatedProvider:
     def submit(self, call: PreparedCall, *, deadline: float) -> Outcome:
         kind = json.loads(call.body)["recipient"].partition("@")[0]
         number, label = self.gate.arrive(), f"{SUBMIT} {kind}"
-        since = self.gate.clock.skipped_seconds
         if self.gate.meet(number, Phase.BEFORE, label):
             raise ConnectionResetError("the connection was lost")
-        stood_still = self.gate.clock.skipped_seconds - since
-        outcome = self.ledgered.submit(call, deadline=deadline - stood_still)
+        outcome = self.ledgered.submit(call, deadline=deadline)
         if self.gate.meet(number, Phase.WRITTEN, label):
             return Unknown(code="timeout", detail="no answer came")
         if self.gate.meet(number, Phase.AFTER, label):

@@ -5,6 +5,7 @@ the platform has when it is invoked. What it says to the outside goes over one p
 """
 
 import dataclasses
+import gc
 import io
 import logging
 import os
@@ -88,24 +89,19 @@ def claim(event: Any, around: Surroundings) -> Any:
 
 
 def send(event: Any, around: Surroundings) -> Any:
-    clock, ends_at = around.gate.clock, time.monotonic() + INVOCATION_SECONDS
+    ends_at = time.monotonic() + INVOCATION_SECONDS
 
     def make() -> Sender:
         channel = read_channels(around.database)[CHANNEL]
-        sender = Sender(
+        return Sender(
             database=around.database,
             provider_of=lambda _name, _url: around.provider,
             channel=channel,
             declarations=DECLARATIONS,
             threads=around.threads,
-            ends_at=ends_at - clock.skipped_seconds,
-            sleep=lambda seconds: clock.skip(LONGER * seconds),
+            ends_at=ends_at,
+            sleep=lambda seconds: around.gate.clock.skip(LONGER * seconds),
         )
-        # Its end comes nearer by the time it stood still: it reads the clock itself.
-        clock.on_skip = lambda seconds: object.__setattr__(
-            sender, "ends_at", sender.ends_at - seconds
-        )
-        return sender
 
     report = deliver(read_records(event), sender=make)
     around.errors.extend(repr(error) for error in report.errors)
@@ -121,8 +117,6 @@ def callback(event: Any, around: Surroundings) -> Any:
 
 
 def reconcile(event: Any, around: Surroundings) -> Any:
-    clock = around.gate.clock
-
     def ask(inquiry: Inquiry) -> Answer:
         return around.provider.look_up(
             channel=inquiry.channel, idempotency_key=inquiry.idempotency_key, deadline=0.0
@@ -134,8 +128,8 @@ def reconcile(event: Any, around: Surroundings) -> Any:
         ask=ask,
         threads=around.threads,
         ends_at=time.monotonic() + INVOCATION_SECONDS,
-        clock=lambda: time.monotonic() + clock.skipped_seconds,
-        sleep=clock.skip,
+        clock=time.monotonic,
+        sleep=around.gate.clock.skip,
     ).run()
     return dataclasses.asdict(report)
 
@@ -157,7 +151,9 @@ FUNCTIONS: Mapping[str, Callable[[Any, Surroundings], Any]] = {
 def run(line: Any, job: Job) -> None:
     """Do the job; end as a process does whose work is done."""
     logging.disable(logging.WARNING)  # psycopg tells of every connection that is lost here
+    gc.disable()  # it would copy all that it shares with the server of forks
     gate = Gate(line, job.strike)
+    time.monotonic = gate.clock.monotonic
     wire = Wire(gate, job.login.port).start()
     login = dataclasses.replace(job.login, port=wire.port)
     ledgered = LedgeredProvider(declaration=job.declaration, call=gate.ask)

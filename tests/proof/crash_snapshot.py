@@ -16,7 +16,7 @@ _TABLES = """
       FROM information_schema.columns c
       JOIN information_schema.tables t USING (table_schema, table_name)
      WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE'
-       AND c.table_name <> 'schema_migrations'
+       AND c.table_name <> 'schema_migrations' AND c.is_generated = 'NEVER'
      GROUP BY c.table_name
      ORDER BY c.table_name
 """
@@ -35,8 +35,6 @@ class Snapshot:
 
     owner: psycopg.Connection
     _tables: list[_Table]
-    _restore: str
-    _move: str
 
     @classmethod
     def of(cls, owner: psycopg.Connection) -> "Snapshot":
@@ -55,12 +53,19 @@ class Snapshot:
                     sql.Identifier(table.name)
                 )
             )
-        return cls(
-            owner,
-            tables,
-            sql.SQL("; ").join(_restoring(table) for table in tables).as_string(owner),
-            sql.SQL("; ").join(_moving(table) for table in tables if table.times).as_string(owner),
-        )
+        # Functions, since those are planned once.
+        moved = [table for table in tables if table.times]
+        for head, statements in (
+            (sql.SQL("kept.restore()"), [_restoring(table) for table in tables]),
+            (sql.SQL("kept.move(seconds float8)"), [_moving(table) for table in moved]),
+        ):
+            body = sql.SQL("BEGIN {}; END").format(sql.SQL("; ").join(statements))
+            owner.execute(
+                sql.SQL("CREATE FUNCTION {} RETURNS void LANGUAGE plpgsql AS {}").format(
+                    head, sql.Literal(body.as_string(owner))
+                )
+            )
+        return cls(owner, tables)
 
     def keep(self) -> None:
         """Keep the rows as they are now."""
@@ -75,12 +80,11 @@ class Snapshot:
 
     def restore(self) -> None:
         """Put the rows back, with every time as long ago as it was when they were kept."""
-        self.owner.execute(self._restore.encode())
+        self.owner.execute("SELECT kept.restore()")
 
     def move(self, seconds: float) -> None:
         """Let ``seconds`` pass."""
-        self.owner.execute("SELECT set_config('proof.seconds', %s, false)", [str(seconds)])
-        self.owner.execute(self._move.encode())
+        self.owner.execute("SELECT kept.move(%s)", [seconds])
 
     def vacuum(self) -> None:
         """Take away what the cases so far have left behind, before it makes the next ones slow."""
@@ -106,7 +110,7 @@ def _restoring(table: _Table) -> sql.Composed:
 
 
 def _moving(table: _Table) -> sql.Composed:
-    seconds = sql.SQL("current_setting('proof.seconds')::float8 * interval '1 second'")
+    seconds = sql.SQL("seconds * interval '1 second'")
     moves = [
         sql.SQL("{0} = {0} - {1}").format(sql.Identifier(column), seconds) for column in table.times
     ]

@@ -85,15 +85,15 @@ GUARDS = (
     Guard(
         name="the recipient of a receipt",
         path="functions/store/evidence.py",
-        present="AND (r.recipient_hash IS NULL OR r.recipient_hash = n.recipient_hash)",
+        present="AND (r.recipient_hash IS NULL OR r.recipient_hash = n.address_hash)",
         absent="",
         tests=_integration("receipts"),
     ),
     Guard(
         name="the deduplication of receipts",
         path="functions/store/receipt.py",
-        present="SELECT %(provider)s, i.event_key, n.organization_id",
-        absent="SELECT %(provider)s, i.event_key || uuidv7(), n.organization_id",
+        present="THEN as_digest(i.event_key) ELSE i.event_key END,",
+        absent="THEN as_digest(i.event_key) ELSE i.event_key || uuidv7() END,",
         tests=_integration("receipts"),
     ),
     Guard(
@@ -113,13 +113,8 @@ GUARDS = (
     Guard(
         name="cancel: no attempt is open",
         path="functions/store/cancel.py",
-        present="""           AND n.id = %(notification_id)s
-           AND n.status IN ('pending', 'leased')
-           AND n.attempt_id IS NULL
-""",
-        absent="""           AND n.id = %(notification_id)s
-           AND n.status IN ('pending', 'leased')
-""",
+        present="THEN n.status IN ('pending', 'leased') AND n.attempt_id IS NULL",
+        absent="THEN n.status IN ('pending', 'leased')",
         tests=_integration("begin_races", "cancel_api"),
     ),
     Guard(
@@ -154,7 +149,7 @@ GUARDS = (
     ),
     Guard(
         name="the tenant predicate: a list",
-        path="functions/store/browse.py",
+        path="functions/store/notification_list.py",
         present="""     WHERE organization_id >= %(organization_id)s
        AND organization_id <= %(organization_id)s
 """,
@@ -191,6 +186,41 @@ GUARDS = (
         present="SELECT o.next_provider IS NOT NULL AND n.in_doubt + l.doubt = 0) pass",
         absent="SELECT o.next_provider IS NOT NULL) pass",
         tests=_integration("failover"),
+    ),
+    Guard(
+        name="the recipient's version, read by the statement that opens the attempt",
+        path="functions/store/begin.py",
+        present="WHEN n.recipient_id IS NOT NULL\n                     AND (",
+        absent="WHEN n.recipient_id IS NOT NULL AND false\n                     AND (",
+        tests=_integration("begin_changed"),
+    ),
+    Guard(
+        name="what was erased, read by the statement that opens the attempt",
+        path="functions/store/begin.py",
+        present="WHEN n.erased_at IS NOT NULL",
+        absent="WHEN false",
+        tests=_integration("begin_changed"),
+    ),
+    Guard(
+        name="nobody consents by having an address",
+        path="functions/core/policy.py",
+        present="if rules.transactional or recipient.preference else Because.NO_CONSENT",
+        absent="if True or recipient.preference else Because.NO_CONSENT",
+        tests=("tests/unit/test_policy.py",),
+    ),
+    Guard(
+        name="the tenant predicate: a recipient",
+        path="functions/store/policy.py",
+        present="WHERE organization_id = a.organization_id AND category = a.category",
+        absent="WHERE category = a.category",
+        tests=_integration("policy_claim"),
+    ),
+    Guard(
+        name="a chain ends with a delivery",
+        path="functions/core/chain.py",
+        present="if not delivered and _may_start_after(newest, parent):",
+        absent="if _may_start_after(newest, parent):",
+        tests=("tests/unit/test_chain.py", *_integration("fallback")),
     ),
     Guard(
         name="the addresses of a webhook, each of them",

@@ -107,6 +107,30 @@ def test_the_one_that_was_delivered_is_named_also_when_it_is_not_the_newest() ->
     ]
 
 
+def test_a_second_delivery_names_the_one_that_is_not_shown() -> None:
+    pair = [Candidate(id=one.id, place=place, channel=one.channel, status="delivered")
+            for place, one in enumerate((PUSH, SMS))]  # fmt: skip
+    told = timeline(
+        PENDING, attempts=[], receipts=[],
+        transitions=[step(80, "delivered"), step(90, "delivered", "fallback_double")],
+        decided=Decided(channels=ORDER, children=pair, place=1),
+    )  # fmt: skip
+    assert [entry.sentence.partition(".")[0] for entry in told[1:]] == [
+        "It follows its candidate by SMS",
+        "Another candidate by push was delivered as well: the recipient was told twice",
+    ]
+
+
+def test_one_that_was_sent_again_is_named_while_it_waits() -> None:
+    again = Candidate(id=PUSH.id, channel="push", status="leased")
+    ended = Candidate(id=SMS.id, place=1, channel="sms", status="failed")
+    back = Change(at=after(90), actor="fallback", from_status="failed", to_status="pending")
+    assert moved(back, children=(again, ended)) == [
+        "It follows its candidate by push. It waits to be sent."
+    ]
+    assert moved(back, children=(PUSH, ended)) == ["It follows its candidate. It waits to be sent."]
+
+
 def test_a_tenant_is_told_what_happened_without_the_candidates() -> None:
     (words,) = [
         entry.sentence
@@ -170,6 +194,32 @@ def test_a_parent_that_is_held_is_decided_at_its_candidate() -> None:
             "decides there."
         ),
     }
+
+
+def test_what_comes_next_of_one_that_outlived_the_later_ones_is_what_comes_next_of_it() -> None:
+    again = Candidate(id=PUSH.id, channel="push", status="pending", available_at=after(300))
+    ended = Candidate(id=SMS.id, place=1, channel="sms", status="unconfirmed")
+
+    def told(**more: Any) -> dict[str, Any] | None:
+        decided = Decided(channels=ORDER, children=[again, ended], place=0, **more)
+        dossier = Dossier(history=Story(notification=PENDING), decided=decided)
+        return explain(dossier, now=NOW)["next"]
+
+    assert told() == {
+        "action": "send",
+        "at": "2030-01-01T00:05:00Z",
+        "sentence": (
+            f"Its candidate by push, {PUSH.id}, is pending. It outlived the later ones: if it is "
+            "delivered, so is this notification."
+        ),
+    }
+    waiting = told(next_step_at=after(360))
+    assert waiting is not None
+    assert (waiting["action"], waiting["sentence"]) == (
+        "fallback",
+        f"Its candidate by push, {PUSH.id}, is pending. Unless one is delivered by "
+        "2030-01-01T00:06:00Z, the next one is started then, by email.",
+    )
 
 
 def test_nothing_comes_after_the_end_of_a_chain() -> None:

@@ -20,6 +20,7 @@ from functions.core.states import FINAL, Status
 NOW = datetime(2026, 3, 29, 1, tzinfo=UTC)
 CHAIN = UUID(int=1)
 ENDED = frozenset({Status.SUPPRESSED, Status.FAILED, Status.DEAD})
+LIVE = frozenset({Status.PENDING, Status.LEASED, Status.UNCERTAIN, Status.SUBMITTED})
 
 moments = st.sampled_from([NOW - timedelta(hours=1), NOW, NOW + timedelta(hours=1)])
 
@@ -39,7 +40,7 @@ def candidates(draw: st.DrawFn, place: int) -> Candidate:
         final_at=draw(moments) if status in FINAL else None,
         attempt_id=draw(st.none() | st.uuids()),
         in_doubt=int(doubtful),
-        evidence_rank=0,
+        evidence_rank=draw(st.integers(0, 1)),
         complained=draw(st.booleans()),
         next_at=draw(moments),
     )
@@ -108,17 +109,25 @@ def test_what_is_delivered_is_shown_and_only_what_was_not_sent_gives_way(
     parent, children = chain
     step = next_step(parent, children)
     delivered = [one for one in children if one.status == Status.DELIVERED]
+    live = [one for one in children if one.status in LIVE]
     if delivered:
         assert (step.status, step.shown.status) == (Status.DELIVERED, Status.DELIVERED)
         assert step.shown.final_at == min(one.final_at for one in delivered if one.final_at)
-    elif step.starts is None:
-        assert step.shown == max(
-            [one for one in children if not one.is_withdrawn] or children, key=lambda one: one.place
-        )
+    elif live:
+        assert step.shown == live[-1]
+        assert step.status in LIVE
+    else:
+        told = [one for one in children if one.status != Status.CANCELLED]
+        later = children[told[-1].place + 1 :] if told else children
+        assert step.shown in (*told[-1:], *later)
+        if any(one.may_be_accepted for one in children) and told:
+            assert step.shown == told[-1]
+        elif not all(one.is_withdrawn for one in later):
+            assert step.shown == [one for one in later if not one.is_withdrawn][-1]
     for one in step.withdrawn:
         assert delivered
         assert one.status in (Status.PENDING, Status.LEASED)
-        assert (one.attempt_id, one.in_doubt) == (None, 0)
+        assert (one.attempt_id, one.in_doubt, one.evidence_rank) == (None, 0, 0)
     assert step.status != Status.LEASED
     assert step.doubles == max(parent.fallback_doubles, len(delivered) - 1)
 

@@ -27,6 +27,7 @@ from functions.core.signature import BadSignature
 from functions.core.times import InvalidTime, parse_time
 from functions.ingest.browse import least_id_at
 from functions.ingest.cursor import cursor_key, read_cursor, write_cursor
+from functions.ingest.openapi import openapi_document
 from functions.ingest.operations import OPERATIONS
 from functions.ingest.recognition import canonical
 from functions.ingest.routes import ROUTES
@@ -198,3 +199,26 @@ def test_a_function_imports_without_network_and_without_what_it_seldom_needs(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment
     )
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+NEEDED = {
+    "Item": ("event_id", "category", "priority", "send_at", "expires_at", "reference", "metadata"),
+    "RecipientDocument": ("contact_points", "quiet_hours", "preferences"),
+    "GivenContactPoint": ("verified",),
+    "EraseRequest": ("channel", "recipient"),
+    "Recipient": ("version", "quiet_hours", "preferences"),
+    "NotificationSummary": ("reason", "event_id"),
+}
+
+
+def test_what_a_newcomer_has_to_know_of_a_field_is_in_the_document() -> None:
+    schemas = openapi_document()["components"]["schemas"]
+    described = {
+        (shape, name): schemas[shape]["properties"][name].get("description")
+        for shape, names in NEEDED.items()
+        if shape in schemas
+        for name in names
+    }
+    assert {shape for shape, _ in described} >= {"Item", "Recipient", "EraseRequest"}
+    assert [place for place, words in described.items() if not words] == []
+    assert schemas["EraseRequest"]["description"]

@@ -16,6 +16,8 @@ from functions.core.locale import normalise_locale
         ("sl-ROZAJ-1994", "sl-rozaj-1994"),
         ("en-U-ca-Gregory", "en-u-ca-gregory"),
         ("de-x-AT-work", "de-x-at-work"),
+        ("sl-rozaj-biske-1994", "sl-rozaj-biske-1994"),
+        ("de-1901-x-1901-1901", "de-1901-x-1901-1901"),
     ],
 )
 def test_a_tag_is_written_in_its_usual_case(given: str, tag: str) -> None:
@@ -28,6 +30,7 @@ def test_a_tag_is_written_in_its_usual_case(given: str, tag: str) -> None:
     [
         "", "d", "en_US", "en-", "-en", "en--US", "en-a", "en-U", "1en", "x-mine", "i-klingon",
         "de-AT\n", " de", "dé", "en-US-US-US-a", "germanlanguage", "en" + "-abcdefgh" * 4,
+        "de-1901-1901", "sl-rozaj-biske-ROZAJ", "en-a-bbb-A-ccc",
     ],
 )  # fmt: skip
 def test_what_has_not_its_form_is_no_tag(text: str) -> None:

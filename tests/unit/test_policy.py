@@ -1,6 +1,7 @@
 """The policy: a pure function of what it is given, under a version."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ from functions.core.policy import (
     POLICY_VERSION,
     SPREADS,
     Allow,
+    ContactPoint,
     Defer,
     QuietHours,
     Recipient,
@@ -24,8 +26,7 @@ from tests.deciding import Asking, point, somebody, window
 
 NOON = datetime(2030, 5, 17, 12, tzinfo=UTC)
 NIGHT = datetime(2030, 5, 17, 23, tzinfo=UTC)
-BULK = Asking(stream="bulk", category="news")
-QUIET = {"time_zone": "UTC", "quiet_hours": window("21:00-07:00")}
+QUIET: dict[str, Any] = {"time_zone": "UTC", "quiet_hours": window("21:00-07:00")}
 
 
 def verdict_of(
@@ -65,25 +66,31 @@ def test_what_was_erased_is_suppressed_with_a_literal_address_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stream", "preference", "mandatory", "expected"),
+    ("transactional", "preference", "mandatory", "expected"),
     [
-        ("transactional", None, False, "allow"),
-        ("transactional", True, False, "allow"),
-        ("transactional", False, False, "opted_out"),
-        ("transactional", False, True, "allow"),
-        ("bulk", True, False, "allow"),
-        ("bulk", None, False, "no_consent"),
-        ("bulk", False, False, "opted_out"),
-        ("bulk", None, True, "no_consent"),  # what is bulk is never mandatory
-        ("bulk", False, True, "opted_out"),
+        (True, None, False, "allow"),
+        (True, True, False, "allow"),
+        (True, False, False, "opted_out"),
+        (True, False, True, "allow"),
+        (False, True, False, "allow"),
+        (False, None, False, "no_consent"),
+        (False, False, False, "opted_out"),
+        (False, None, True, "no_consent"),  # what is bulk is never mandatory
+        (False, False, True, "opted_out"),
     ],
 )
 def test_bulk_needs_a_yes_and_transactional_no_no_unless_it_is_mandatory(
-    stream: str, preference: bool | None, mandatory: bool, expected: str
+    transactional: bool, preference: bool | None, mandatory: bool, expected: str
 ) -> None:
-    recipient = somebody(preference=preference, rules=Rules(version=1, mandatory=mandatory))
-    name, reason = verdict_of(Asking(stream=stream), recipient)
+    rules = Rules(version=1, mandatory=mandatory)
+    recipient = somebody(preference=preference, rules=rules, transactional=transactional)
+    name, reason = verdict_of(Asking(), recipient)
     assert (reason or name) == expected
+
+
+def reader(*points: ContactPoint, **more: Any) -> Recipient:
+    """Return somebody who asked for what is bulk."""
+    return somebody(*points, transactional=False, preference=True, **more)
 
 
 def chosen(asking: Asking, recipient: Recipient) -> str:
@@ -100,17 +107,17 @@ def test_addresses_are_taken_in_the_recipients_order_verified_ones_first() -> No
     assert chosen(Asking(), somebody(c, b)) == "c"
     assert chosen(Asking(), somebody(a, b, c)) == "b"
     assert chosen(Asking(), somebody(a)) == "a"
-    assert chosen(BULK, somebody(a, c, b, preference=True)) == "c"
-    assert chosen(BULK, somebody(a, preference=True)) == "not_verified"
-    assert chosen(Asking(), Recipient(version=1)) == "no_contact_point"
-    assert chosen(BULK, Recipient(version=1, preference=True)) == "no_contact_point"
+    assert chosen(Asking(), reader(a, c, b)) == "c"
+    assert chosen(Asking(), reader(a)) == "not_verified"
+    assert chosen(Asking(), replace(somebody(), contact_points=())) == "no_contact_point"
+    assert chosen(Asking(), replace(reader(), contact_points=())) == "no_contact_point"
 
 
 def test_suppressed_addresses_are_passed_over() -> None:
     gone, b, unverified = point("a", is_suppressed=True), point("b"), point("c", verified=False)
     assert chosen(Asking(), somebody(gone, b)) == "b"
     assert chosen(Asking(), somebody(gone, unverified)) == "c"
-    assert chosen(BULK, somebody(gone, unverified, preference=True)) == "suppressed"
+    assert chosen(Asking(), reader(gone, unverified)) == "suppressed"
     assert chosen(Asking(), somebody(gone)) == "suppressed"
 
 
@@ -119,7 +126,7 @@ def test_what_may_have_been_accepted_goes_to_the_same_address_or_nowhere() -> No
     in_doubt = Asking(in_doubt=1, contact_hash=b.address_hash, had_attempt=True)
     assert chosen(in_doubt, somebody(a, b)) == "b"
     assert chosen(in_doubt, somebody(a)) == "contact_point_changed"
-    assert chosen(in_doubt, Recipient(version=1)) == "contact_point_changed"
+    assert chosen(in_doubt, replace(somebody(), contact_points=())) == "contact_point_changed"
     assert chosen(in_doubt, somebody(a, point("b", is_suppressed=True))) == "suppressed"
     # What provably was not accepted is free to go elsewhere.
     assert chosen(Asking(contact_hash=b.address_hash, had_attempt=True), somebody(a, b)) == "a"
@@ -146,20 +153,20 @@ def test_the_consent_is_asked_before_the_clock_and_the_clock_before_nothing() ->
 
 
 @pytest.mark.parametrize(
-    ("stream", "priority", "bypasses", "expected"),
+    ("transactional", "priority", "bypasses", "expected"),
     [
-        ("transactional", "high", True, "bypassed"),
-        ("transactional", "high", False, "quiet_hours"),  # by default they do not
-        ("transactional", "normal", True, "quiet_hours"),
-        ("bulk", "high", True, "quiet_hours"),
+        (True, "high", True, "bypassed"),
+        (True, "high", False, "quiet_hours"),  # by default they do not
+        (True, "normal", True, "quiet_hours"),
+        (False, "high", True, "quiet_hours"),
     ],
 )
 def test_only_high_transactional_ones_bypass_quiet_hours_where_it_is_declared(
-    stream: str, priority: str, bypasses: bool, expected: str
+    transactional: bool, priority: str, bypasses: bool, expected: str
 ) -> None:
     rules = Rules(version=1, high_bypasses_quiet_hours=bypasses)
-    recipient = somebody(preference=True, rules=rules, **QUIET)
-    verdict = decide(Asking(stream=stream, priority=priority), recipient, now=NIGHT)
+    recipient = somebody(preference=True, rules=rules, transactional=transactional, **QUIET)
+    verdict = decide(Asking(priority=priority), recipient, now=NIGHT)
     found = verdict.quiet_hours_rule if isinstance(verdict, Allow) else verdict.reason  # pyright: ignore[reportAttributeAccessIssue]
     assert found == expected
 
@@ -204,15 +211,37 @@ def test_quiet_hours_and_send_window_are_both_over_when_it_is_let_go() -> None:
     assert until_of(Asking(), noon, NOON.replace(hour=7)) >= NOON.replace(hour=14)
 
 
-def test_quiet_hours_over_all_of_the_window_wait_and_are_decided_anew_at_each_end() -> None:
+@pytest.mark.parametrize("quiet", ["08:00-18:00", "09:00-17:00", "17:00-16:59:30"])
+def test_quiet_hours_that_leave_no_moment_of_the_window_end_it_at_any_hour(quiet: str) -> None:
+    """It would wait for ever, put off from the end of the one to that of the other."""
+    rules = Rules(version=1, window=window("09:00-16:59:30"))
+    for zone in ("UTC", "Europe/Berlin"):
+        never = somebody(rules=rules, time_zone=zone, quiet_hours=window(quiet))
+        for hour in range(24):
+            found = verdict_of(Asking(), never, NOON.replace(hour=hour))
+            assert found == ("suppress", "no_send_time")
+
+
+def test_quiet_hours_that_leave_a_moment_of_the_window_are_waited_for() -> None:
     rules = Rules(version=1, window=window("09:00-17:00"))
-    never = somebody(rules=rules, time_zone="UTC", quiet_hours=window("08:00-18:00"))
-    assert decide(Asking(), never, now=NOON) == Defer(
-        until=NOON.replace(hour=18), reason="quiet_hours"
-    )
-    assert decide(Asking(), never, now=NOON.replace(hour=18)) == Defer(
-        until=NOON.replace(day=18, hour=9), reason="outside_send_window"
-    )
+    for quiet, hour, minute in (("09:00-16:59", 16, 59), ("09:01-17:00", 9, 0)):
+        barely = somebody(rules=rules, time_zone="UTC", quiet_hours=window(quiet))
+        sharp = NOON.replace(day=17 if hour > 12 else 18, hour=hour, minute=minute)
+        assert sharp <= until_of(Asking(), barely, NOON) < sharp + timedelta(minutes=1)
+
+
+def test_who_bypasses_quiet_hours_waits_for_the_window_alone() -> None:
+    rules = Rules(version=1, window=window("09:00-17:00"), high_bypasses_quiet_hours=True)
+    morning = NOON.replace(day=18, hour=9)
+    for quiet in ("08:00-18:00", "21:00-10:00"):
+        urgent, recipient = (
+            Asking(priority="high"),
+            somebody(rules=rules, time_zone="UTC", quiet_hours=window(quiet)),
+        )
+        assert verdict_of(urgent, recipient, NIGHT) == ("defer", "outside_send_window")
+        until = until_of(urgent, recipient, NIGHT)
+        assert morning <= until < morning + timedelta(minutes=1)
+        assert verdict_of(urgent, recipient, morning) == ("allow", None)
 
 
 def test_a_zone_that_nobody_knows_is_no_reason_to_send_at_a_guess() -> None:
@@ -288,6 +317,7 @@ def test_what_it_was_decided_from_is_told_without_an_address() -> None:
     expected: dict[str, Any] = {
         "recipient_version": 7,
         "rules_version": 3,
+        "transactional": True,
         "locale": "de",
         "time_zone": "Asia/Kathmandu",
         "quiet_hours": {"start": "21:00", "end": "07:00:30"},

@@ -1,5 +1,6 @@
 """A verdict in words, and a stored one beside today's: what changed, and what that changed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from functions.core.policy import (
     Defer,
     QuietHours,
     Recipient,
+    Rules,
     Suppress,
     decide,
 )
@@ -29,7 +31,7 @@ from tests.histories import Decided
 
 NOW = datetime(2030, 1, 1, 21, 41, tzinfo=UTC)
 LATER = NOW + timedelta(hours=12)
-BERLIN = {"time_zone": "Europe/Berlin", "quiet_hours": window("22:00-07:00")}
+BERLIN: dict[str, Any] = {"time_zone": "Europe/Berlin", "quiet_hours": window("22:00-07:00")}
 
 
 def words(asking: Asking, recipient: Recipient | None, *, now: datetime = NOW) -> str:
@@ -63,8 +65,18 @@ def words(asking: Asking, recipient: Recipient | None, *, now: datetime = NOW) -
             "The recipient opted out of news by email. It ends as suppressed.",
         ),
         (
-            Asking(stream="bulk", category="news", in_doubt=1),
-            somebody(),
+            Asking(),
+            somebody(
+                rules=Rules(version=1, window=window("08:00-20:00")),
+                time_zone="Europe/Berlin",
+                quiet_hours=window("07:00-22:00"),
+            ),
+            "The recipient's quiet hours leave no moment of the send window of its category. It "
+            "ends as suppressed.",
+        ),
+        (
+            Asking(category="news", in_doubt=1),
+            somebody(transactional=False),
             "The recipient never asked for news by email, and a bulk category is sent to nobody "
             "unasked. It ends as unconfirmed.",
         ),
@@ -142,17 +154,17 @@ def test_another_verdict_by_the_clock_alone_is_said_to_be_so() -> None:
 
 
 def test_what_changed_is_named_with_its_values() -> None:
-    changed = Recipient(
+    changed = replace(
+        somebody(transactional=False, **BERLIN),
         version=9,
         time_zone="Asia/Tokyo",
-        quiet_hours=window("22:00-07:00"),
         preference=False,
-        contact_points=(point(),),
     )
     assert compared(stored(policy_version=1), changed) == (
         "It is not as it was decided at 2030-01-01T21:41:00Z: defer (quiet_hours). Changed since: "
-        f"the policy itself (1 to {POLICY_VERSION}), the recipient's record (7 to 9), the time "
-        "zone (Europe/Berlin to Asia/Tokyo), what the recipient said (none to no)."
+        f"the policy itself (1 to {POLICY_VERSION}), the recipient's record (7 to 9), "
+        "whether the category is transactional (yes to no), the time zone (Europe/Berlin to "
+        "Asia/Tokyo), what the recipient said (none to no)."
     )
 
 

@@ -69,6 +69,7 @@ WRITTEN: dict[tuple[str, str | None, bool], dict[tuple[str, ...], tuple[str, ...
     ("policy", "not_verified", False): {("leased",): ("suppressed", "unconfirmed")},
     ("policy", "contact_point_changed", False): {("leased",): ("unconfirmed",)},
     ("policy", "suppressed", False): {("leased",): ("suppressed", "unconfirmed")},
+    ("policy", "no_send_time", False): {("leased",): ("suppressed", "unconfirmed")},
     ("policy", "erased", False): {("leased",): ("suppressed", "unconfirmed")},
     ("policy", "quiet_hours", False): {("leased",): ("pending",)},
     ("policy", "outside_send_window", False): {("leased",): ("pending",)},
@@ -214,6 +215,7 @@ OTHER_WORDS = {
     *("go", "mine", "stale", "held", "suppress", "lift", "defer", "allow", "retry", "hold"),
     *("hard_bounce", "complaint", "invalid", "type", "code", "restored"),
     *("reason", "source", "evidence"),  # members of a fact
+    "rules_version",  # of a decision
     *("receipt_id", "notification_id", "attempt_id"),
     *("sender_identity", "transactional", "bulk", "unsubscribe"),  # a scope, streams, a source
     *("hex", "null"),  # a form of bytes, JSON's null

@@ -152,6 +152,7 @@ def test_an_unanswered_acceptance_counts_and_the_same_key_learns_of_it(
     with pytest.raises(NO_ANSWER):
         client.send(f"{behaviour}@example.com", key="k-1", timeout=0.3)
     assert api.callbacks == []
+    assert eventually(lambda: len(client.effects()) == 1)
     (effect,) = client.effects()
     again = client.send(f"{behaviour}@example.com", key="k-1")
     assert again.status == 200

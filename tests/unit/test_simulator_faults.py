@@ -9,6 +9,7 @@ from tests.simulated import (
     CallbackApi,
     Client,
     callback_api,
+    eventually,
     simulator,
 )
 
@@ -91,7 +92,7 @@ def test_latency_delays_the_answer_not_the_acceptance(client: Client) -> None:
     client.call("POST", "/behaviour", {"latency_seconds": 30})
     with pytest.raises(NO_ANSWER):
         client.send("ok@example.com", key="k-1", timeout=0.3)
-    assert len(client.effects()) == 1
+    assert eventually(lambda: len(client.effects()) == 1)
     client.call("POST", "/behaviour", {"latency_seconds": 0.05})
     assert client.send("ok@example.com", key="k-1").status == 200
     assert len(client.effects()) == 1

@@ -36,7 +36,7 @@ def test_g2_a_variable_that_is_missing_null_or_spelled_otherwise_is_named(
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("", ""), (0, "0"), (False, "false"), (True, "true"), (0.0, "0.0"), (1.50, "1.5"), (-3, "-3")],
+    [("", ""), (0, "0"), (False, "false"), (True, "true"), (0.0, "0"), (1.50, "1.5"), (-3, "-3")],
 )
 def test_g2_empty_zero_and_false_are_values(value: Any, text: str) -> None:
     assert faults_of(HI, {"name": value}) == []
@@ -70,14 +70,50 @@ def test_g2_lists_and_objects_are_read_element_by_element() -> None:
     for data, pointer in missing:
         assert (pointer, "missing_variable") in faults_of(version, data)
     nothing_in_a_list = {"user": {"name": {"first": "Ada"}, "tags": ["x", None]}}
-    assert set(faults_of(version, nothing_in_a_list)) == {("/data", "missing_variable")}
+    assert faults_of(version, nothing_in_a_list) == [("/data/user/tags/1", "missing_variable")]
 
 
-def test_g2_a_member_missing_in_a_list_is_found_by_rendering() -> None:
-    version = document(sms={"en": {"text": "{% for i in items %}{{ i.name }}{% endfor %}"}})
-    assert faults_of(version, {"items": []}, ["sms"]) == [("/data", "required")]
-    assert faults_of(version, {"items": [{"name": "x"}, {}]}, ["sms"]) == [
-        ("/data", "missing_variable")
+def test_g2_a_member_missing_in_an_element_of_a_list_is_named() -> None:
+    source = (
+        "{% for i in items %}{{ i.name }}{% for t in i.tags %}{{ t.k }}{% endfor %}{% endfor %}"
+    )
+    version = document(sms={"en": {"text": "Hi"}}, push={"en": {"body": source}})
+    full = {"name": "x", "tags": [{"k": 1}]}
+    cases: list[tuple[Any, list[str]]] = [
+        ([], []),
+        ([full], []),
+        ([full, {"name": "x", "tags": []}], []),
+        ([full, {}], ["1/name", "1/tags"]),
+        ([{"name": None, "tags": [{"k": 1}, {"k": None}]}], ["0/name", "0/tags/1/k"]),
+        ([full, 7], ["1/name", "1/tags"]),
+    ]
+    for items, places in cases:  # though only the other channel uses them
+        assert faults_of(version, {"items": items}, ["sms"]) == [
+            (f"/data/items/{place}", "missing_variable") for place in places
+        ]
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("{% assign u = user %}{{ u.name }}{% assign v = u.more %}{{ v.x }}", "more more/x name"),
+        ("{% assign u = user %}{% assign u = 'x' %}{{ u.name }}", ""),
+        ("{% assign u = user | default: 'x' %}{{ u.name }}", ""),
+        ("{% for u in user.list %}{% assign w = u %}{{ w.name }}{% endfor %}", ""),
+        ("{% for u in user.list limit: 1 %}{{ u.name }}{% endfor %}", ""),
+        ("{% for u in user.list %}{{ u.name }}{% break %}{% endfor %}", ""),
+        ("{% for u in user.list %}{{ u.name | default: '' }}{% endfor %}", ""),
+        ("{% for u in user.map %}{{ u.name }}{% endfor %}", ""),
+        ("{{ user.list[1].x }}{{ user.list.last.y }}{{ user.list.size }}", "list/1/x list/last/y"),
+        ("{{ user[key].name }}", ""),
+        ("{{ user.list.name }}{{ user.text.size }}", "list/name"),
+    ],
+)
+def test_g2_what_a_local_name_stands_for_is_asked_of_the_client(source: str, missing: str) -> None:
+    version = document(sms={"en": {"text": "Hi"}}, push={"en": {"body": f"{source}x"}})
+    user = {"list": [{"a": 1}], "map": {"a": 1}, "text": "x"}
+    assert faults_of(version, {"user": user, "key": "map"}, ["sms"]) == [
+        (f"/data/user/{place}", "missing_variable") for place in missing.split()
     ]
 
 
@@ -179,11 +215,30 @@ def test_g3_a_value_brings_no_line_into_a_subject_an_sms_or_a_push(line_break: s
     assert words["email.text"] == words["email.html"] == f"Hi {name}"
 
 
-def test_g3_the_lines_of_a_template_stay_but_in_a_subject_and_a_title() -> None:
+def test_g3_only_the_text_of_an_email_has_lines() -> None:
     words = rendered(everywhere("Hi\n  {{ name }}\r\n!\n"), name="a\nb")
-    assert words["email.subject"] == words["push.title"] == "Hi   a b !"
-    assert words["sms.text"] == words["push.body"] == "Hi\n  a b\r\n!\n"
-    assert words["email.text"] == "Hi\n  a\nb\r\n!\n"
+    assert words.pop("email.text") == words.pop("email.html") == "Hi\n  a\nb\r\n!\n"
+    assert set(words.values()) == {"Hi   a b !"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for p in o %}{{ p[0] }}{% endfor %}",
+        "{{ e | escape_once }}", "{{ n | newline_to_br }}", "{{ n | escape | append: n }}",
+        "{% capture c %}\n{{ n }}\n{% endcapture %}{{ c }}", "{{ l | join: n }}",
+        "{{ '2026-01-01' | date: n }}", "{{ n | split: 'x' | last }}", "{{ m | map: n | first }}",
+    ],
+)  # fmt: skip
+def test_g3_nothing_that_a_template_makes_of_a_value_is_a_line(source: str) -> None:
+    bad = "z\r\nInjected: 1\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\x00y"
+    entities = "x&#13;&#10;Bcc: y&NewLine;z&#x2028;&#x85;&#12;q"
+    words = rendered(
+        everywhere(f"a {source} b"), n=bad, o={bad: 1}, l=[bad, bad], m=[{bad: bad}], e=entities
+    )
+    for part in ("email.subject", "sms.text", "push.title", "push.body"):
+        assert len(words[part].splitlines()) == 1
+        assert words[part].isprintable()
 
 
 @pytest.fixture(scope="module")

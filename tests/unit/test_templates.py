@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from functions.core.content import SmsContent, read_content
 from functions.templates.choice import locale_of
-from functions.templates.engine import MAX_KEPT_CHARACTERS, compiled
+from functions.templates.engine import MAX_KEPT_STEPS, compiled
 from functions.templates.errors import Malformed, Missing, Unrenderable
 from functions.templates.render import render
 from functions.templates.use import check_use, most_segments
@@ -195,8 +195,12 @@ def test_compiled_templates_are_kept_by_their_source_within_bounds() -> None:
     first = compiled("Hi {{ name }}", is_html=False)
     assert compiled("Hi {{ name }}", is_html=False) is first
     assert compiled("Hi {{ name }}", is_html=True) is not first
-    for number in range(MAX_KEPT_CHARACTERS // 100_000 + 1):
-        compiled(f"{number}".ljust(100_000, "x"), is_html=False)
+    large = [f"{number}".ljust(200_000, "x") for number in range(MAX_KEPT_STEPS // 12_500 + 1)]
+    kept = [compiled(source, is_html=False) for source in large[:50]]
+    assert compiled("Hi {{ name }}", is_html=False) is first
+    assert [compiled(source, is_html=False) for source in large[:50]] == kept
+    for source in large:
+        compiled(source, is_html=False)
     assert compiled("Hi {{ name }}", is_html=False) is not first
 
 
