@@ -32,7 +32,7 @@ QUEUES = {
     f"{name}{kind}"
     for name in ("email", "sms", "push", "webhook", "events")
     for kind in ("", "-dlq")
-}
+} | {"ingest-dlq"}
 EMAIL = {
     "channel": "email",
     "recipient": "ok+local@example.com",

@@ -138,4 +138,3 @@ def test_a_settled_payment_is_one_receipt_by_whichever_of_three_doors(service: S
         "subject": "Beleg pay_2f6c1b",
         "text": "Danke, Ada: 12,00 EUR.",
     }
-    assert service.effects("+15550100007") == []
