@@ -141,7 +141,7 @@ def fill(api: Api, database: Database, owner: psycopg.Connection) -> dict[str, U
     return ids
 
 
-def test_g3_nothing_in_the_whole_database_names_an_erased_recipient(
+def test_nothing_in_the_whole_database_names_an_erased_recipient(
     api: Api, database: Database, owner: psycopg.Connection, postgres: Postgres, database_name: str
 ) -> None:
     ids = fill(api, database, owner)
@@ -165,7 +165,7 @@ def test_g3_nothing_in_the_whole_database_names_an_erased_recipient(
     assert lease(database, channel="sms") == lease(database) == []
 
 
-def test_g3_what_is_told_late_still_matches_and_names_nobody(
+def test_what_is_told_late_still_matches_and_names_nobody(
     api: Api, database: Database, owner: psycopg.Connection, postgres: Postgres, database_name: str
 ) -> None:
     put(api)

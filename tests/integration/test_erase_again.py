@@ -45,7 +45,7 @@ def erase_ada_without_time(database: Database) -> None:
         )
 
 
-def test_g3_who_is_made_again_gets_nothing_that_was_meant_for_who_was_erased(
+def test_who_is_made_again_gets_nothing_that_was_meant_for_who_was_erased(
     api: Api, database: Database, owner: psycopg.Connection
 ) -> None:
     """The erasure had no time left, or died: the document that follows ends it first."""

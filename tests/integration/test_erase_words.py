@@ -138,7 +138,7 @@ def test_an_attempt_that_ends_after_it_leaves_a_code_and_digests(
     assert naming(postgres, database_name) == []
 
 
-def test_g3_what_names_an_earlier_address_goes_with_the_recipient(
+def test_what_names_an_earlier_address_goes_with_the_recipient(
     api: Api, database: Database, owner: psycopg.Connection, postgres: Postgres, database_name: str
 ) -> None:
     owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'one')", [FIRST_ORGANIZATION])
@@ -167,7 +167,7 @@ def test_g3_what_names_an_earlier_address_goes_with_the_recipient(
     assert naming(postgres, database_name) == []
 
 
-def test_g3_an_address_goes_from_what_went_on_to_another_one(
+def test_an_address_goes_from_what_went_on_to_another_one(
     api: Api, database: Database, owner: psycopg.Connection, postgres: Postgres, database_name: str
 ) -> None:
     put(api, OLD)
