@@ -17,13 +17,13 @@ from functions.console.command import Command, Done, Equipment
 from functions.console.tenants import id_or_name, organization_of
 from functions.console.tuning import settings_of
 from functions.core.errors import RequestRefused
+from functions.core.states import CATEGORY
 from functions.store import category_rule as store
 from functions.store.action import Action
 from functions.store.category_rule import CategoryRule, DeclaredCategory, window_of
 
 NO_WINDOW = "none"
 
-_CATEGORY = re.compile(r"[a-z0-9_-]{1,64}", re.ASCII)
 _WINDOW = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 
 Window = tuple[time | None, time | None]
@@ -112,7 +112,7 @@ def _done(action: Action, changed: Mapping[str, Any], **about: Any) -> Done:
 
 
 def category_name(value: Any) -> str:
-    if not isinstance(value, str) or _CATEGORY.fullmatch(value) is None:
+    if not isinstance(value, str) or re.fullmatch(CATEGORY, value) is None:
         raise Wrong("It is a category: 1 to 64 of a-z, 0-9, _ and -.")
     return value
 

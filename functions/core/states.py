@@ -95,5 +95,8 @@ class Finding(StrEnum):
     """Nothing can be found out: a person decides later."""
 
 
+CATEGORY = r"^[a-z0-9_-]{1,64}$"
+"""The name of a category, wherever one is given (API.md)."""
+
 MAX_STARTS = 5
 """Handler starts on a notification that never finished, before it is held as a crash loop."""

@@ -4,6 +4,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+MAX_SOURCE_CHARACTERS = 128
+MAX_EVIDENCE_BYTES = 16 * 1024
+"""As JSON, of a fact that somebody states."""
+
 
 class SuppressionReason(StrEnum):
     """As stored in ``suppressions.reason`` (API.md)."""

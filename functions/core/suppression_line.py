@@ -24,9 +24,13 @@ from typing import Any
 from functions.core.content import MAX_DEPTH, encoded_bytes, is_too_deep
 from functions.core.errors import RequestRefused
 from functions.core.recipient import InvalidRecipient, normalise, recipient_hash
-from functions.core.states import Channel
+from functions.core.states import CATEGORY, Channel
 from functions.core.strict_json import UNSTORABLE, MalformedJson, parse
-from functions.core.suppression import SuppressionReason
+from functions.core.suppression import (
+    MAX_EVIDENCE_BYTES,
+    MAX_SOURCE_CHARACTERS,
+    SuppressionReason,
+)
 from functions.core.times import DETAIL, InvalidTime, parse_time
 
 COLUMNS = (
@@ -43,10 +47,6 @@ OF_HISTORY = ("kind", "active", "created_at")
 NEEDED = ("channel", "reason")
 SOURCE = "import"
 
-MAX_SOURCE_CHARACTERS = 128
-MAX_EVIDENCE_BYTES = 16 * 1024
-
-_CATEGORY = re.compile(r"[a-z0-9_-]{1,64}", re.ASCII)
 _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII | re.IGNORECASE)
 
 
@@ -139,7 +139,7 @@ def _address(
 
 
 def _category(text: str) -> str | None:
-    if text and _CATEGORY.fullmatch(text) is None:
+    if text and re.fullmatch(CATEGORY, text) is None:
         raise Refused("category", "wrong_type", "It is 1 to 64 of a-z, 0-9, _ and -, or empty.")
     return text or None
 

@@ -79,17 +79,6 @@ def admit_each(
     ]
 
 
-def admit_and_complete_one(
-    item: Any, deployment: Deployment, organization_id: UUID
-) -> NewNotification:
-    """Return what is to be stored of one item; raise ValidationFailed with pointers relative to
-    it."""
-    (judged,) = admit_each([item], deployment, organization_id)
-    if isinstance(judged, ValidationFailed):
-        raise judged
-    return judged
-
-
 def _admit(item: Any, deployment: Deployment) -> Judged:
     try:
         return admit_single(item, door=deployment.door)

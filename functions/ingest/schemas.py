@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # pydantic needs this one below Python 3.12
 
-from functions.core.states import Channel, Status
+from functions.core.states import CATEGORY, Channel, Status
+from functions.core.suppression import MAX_SOURCE_CHARACTERS
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
@@ -20,7 +21,6 @@ CHANNELS = tuple(Channel)
 """What a list can be narrowed to."""
 
 ChannelName = Literal["email", "sms", "push", "webhook"]
-CATEGORY = r"^[a-z0-9_-]{1,64}$"
 DEFAULT_CATEGORY = "transactional"
 RECIPIENT_ID = r"^[A-Za-z0-9._:-]{1,128}$"
 
@@ -199,7 +199,9 @@ class SuppressionRequest(TypedDict):
     channel: ChannelName
     recipient: str
     reason: Literal["hard_bounce", "complaint", "invalid", "recipient_choice", "operator"]
-    source: NotRequired[Annotated[str, Field(min_length=1, max_length=128)] | None]
+    source: NotRequired[
+        Annotated[str, Field(min_length=1, max_length=MAX_SOURCE_CHARACTERS)] | None
+    ]
     source_at: NotRequired[Time | None]
     category: NotRequired[Category | None]
     evidence: NotRequired[

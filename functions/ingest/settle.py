@@ -13,10 +13,10 @@ from uuid import UUID
 
 from functions.core import strict_json
 from functions.core.errors import Fault, ValidationFailed
-from functions.core.states import Channel, Priority
+from functions.core.states import CATEGORY, Channel, Priority
 from functions.ingest.deployment import Deployment
 from functions.ingest.references import admit_each
-from functions.ingest.schemas import CATEGORY, DEFAULT_CATEGORY
+from functions.ingest.schemas import DEFAULT_CATEGORY
 from functions.store.accept import NewNotification, Taken, accept_requests, event_conflict
 from functions.store.connection import is_about_a_row
 from functions.store.drain import MAX_STARTS, Waiting, hold

@@ -8,6 +8,8 @@ from pydantic import TypeAdapter
 from functions.core.content import MAX_DEPTH, encoded_bytes, is_too_deep
 from functions.core.errors import Fault, ValidationFailed
 from functions.core.recipient import InvalidRecipient, normalise, recipient_hash
+from functions.core.states import CATEGORY
+from functions.core.suppression import MAX_EVIDENCE_BYTES
 from functions.core.times import DETAIL, InvalidTime, parse_time
 from functions.ingest import representation
 from functions.ingest.answer import Answer, answer
@@ -16,10 +18,9 @@ from functions.ingest.cursor import write_cursor
 from functions.ingest.deployment import Deployment
 from functions.ingest.faults import validate
 from functions.ingest.request import Request, invalid_parameter
-from functions.ingest.schemas import CATEGORY, CHANNELS, LiftRequest, SuppressionRequest
+from functions.ingest.schemas import CHANNELS, LiftRequest, SuppressionRequest
 from functions.store import suppression as store
 
-MAX_EVIDENCE_BYTES = 16 * 1024
 LIST_PARAMETERS = {
     "channel": False,
     "recipient": False,

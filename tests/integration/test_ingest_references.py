@@ -13,7 +13,7 @@ from functions.core.errors import ValidationFailed
 from functions.core.login import Login
 from functions.core.recipient import reference_hash
 from functions.ingest.deployment import Deployment
-from functions.ingest.references import admit_and_complete_one, admit_each
+from functions.ingest.references import admit_each
 from functions.store.accept import accept_batch, accept_requests, accept_single
 from functions.store.browse import READ_CHILDREN
 from functions.store.connection import Database
@@ -343,7 +343,8 @@ def test_a_repetition_waits_for_its_twin_before_it_is_refused(
 ) -> None:
     """The template is archived while the first is in the middle of its transaction."""
     item = receipt(event_id="e")
-    notification = admit_and_complete_one(item, deployment(database), FIRST_ORGANIZATION)
+    (notification,) = admit_each([item], deployment(database), FIRST_ORGANIZATION)
+    assert isinstance(notification, NewNotification)
     with (
         connected(login, "first", "twin", kind=Database) as (one, two),
         connected(login, "holder", kind=HeldDatabase) as (holder,),
@@ -392,7 +393,8 @@ def test_a_recipient_erased_between_the_look_and_the_insert_is_unknown(
     known: Api, database: Database, login: Login, owner: psycopg.Connection, alone: bool
 ) -> None:
     """The last look is within the transaction that inserts."""
-    notification = admit_and_complete_one(refer(), deployment(database), FIRST_ORGANIZATION)
+    (notification,) = admit_each([refer()], deployment(database), FIRST_ORGANIZATION)
+    assert isinstance(notification, NewNotification)
     erase(known)
     request = Request(
         organization_id=FIRST_ORGANIZATION, route="r", key="k", request_sha256=bytes(32)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.core.states import Channel
+from functions.core.states import CATEGORY, Channel
 from functions.core.unsubscribe import (
     MAX_TOKEN_CHARACTERS,
     Subject,
@@ -24,7 +24,6 @@ from functions.core.unsubscribe import (
 )
 from functions.ingest import unsubscribe_page as page
 from functions.ingest.cursor import cursor_key
-from functions.ingest.schemas import CATEGORY
 from tests.api import HASH_KEY, recorded
 from tests.fakes import FIRST_ORGANIZATION, hash_of
 
