@@ -1,7 +1,6 @@
--- The fourth and last that holds final rows: what went to an address is to be found when it is erased.
+-- The fourth that holds every final row: what went to an address is to be found when it is erased.
 CREATE INDEX notifications_by_address
 ON notifications (organization_id, (coalesce(contact_hash, recipient_hash)));
-CREATE INDEX notifications_by_parent ON notifications (parent_id) WHERE parent_id IS NOT NULL;
 -- Children whose parent does not know yet how they stand.
 CREATE INDEX notifications_untold ON notifications (updated_at)
 WHERE parent_id IS NOT NULL AND status <> 'leased' AND told_status IS DISTINCT FROM status;

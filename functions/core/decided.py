@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from functions.core.standing import Standing
+
 
 class Member(Protocol):
     """A notification by one of several channels, as far as their story goes."""
@@ -23,25 +25,13 @@ class Member(Protocol):
     def created_at(self) -> datetime: ...
 
 
-class Candidate(Member, Protocol):
+class Candidate(Member, Standing, Protocol):
     """A notification by one of several channels, or the one that has those; ``place`` is from 0."""
 
     @property
     def id(self) -> UUID: ...
     @property
     def reason(self) -> str | None: ...
-    @property
-    def available_at(self) -> datetime: ...
-    @property
-    def expires_at(self) -> datetime | None: ...
-    @property
-    def lease_until(self) -> datetime | None: ...
-    @property
-    def next_check_at(self) -> datetime | None: ...
-    @property
-    def discarded_at(self) -> datetime | None: ...
-    @property
-    def hold_id(self) -> UUID | None: ...
 
 
 class Told(Protocol):

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from functions.core.candidate_words import parent_words
 from functions.core.chain_told import Outcome, opening_words, over_words, standing_of
 from functions.core.evidence_words import moment
-from functions.core.history import Attempt, Dossier, Standing
+from functions.core.history import Attempt, Dossier
+from functions.core.standing import Standing
 from functions.core.states import FINAL, HELD, Reason, Status
 from functions.core.waiting import waiting_words
 

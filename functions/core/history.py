@@ -9,26 +9,8 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from functions.core.decided import Decided
+from functions.core.standing import Standing
 from functions.core.way import Way
-
-
-class Standing(Protocol):
-    """Where a notification is, and what its row says of the times ahead."""
-
-    @property
-    def status(self) -> str: ...
-    @property
-    def available_at(self) -> datetime: ...
-    @property
-    def expires_at(self) -> datetime | None: ...
-    @property
-    def lease_until(self) -> datetime | None: ...
-    @property
-    def next_check_at(self) -> datetime | None: ...
-    @property
-    def discarded_at(self) -> datetime | None: ...
-    @property
-    def hold_id(self) -> UUID | None: ...
 
 
 class Row(Standing, Protocol):
